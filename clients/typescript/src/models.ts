@@ -707,6 +707,11 @@ export interface OrderByEstimateInput {
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface BundleChoiceInput {
@@ -731,6 +736,41 @@ export type BeneficiaryKind = "organisation" | "person";
 
 /** As clients name it in `quantity_trunc`. */
 export type QuantityUnit = "g" | "kg" | "t";
+
+export interface ClientAccountInput {
+  /** The name that credits are retired for, on certificates. Null: the name of the account. */
+  beneficiary?: string | null | undefined;
+  /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
+  handle?: string | null | undefined;
+  /**
+   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
+   * they return 404.
+   */
+  external_pages_visibility?: PagesVisibility | null | undefined;
+  /** Language of mails, PDFs and pages, unless a customer chose another. */
+  language?: LanguageCode | null | undefined;
+  /** Accepted and ignored. Portfolios do not exist here. */
+  bundle_portfolio_id?: string | null | undefined;
+  /** How the account pays for its orders. */
+  payment_method?: PaymentMethod | null | undefined;
+  /** What your records call this client. */
+  reference?: string | null | undefined;
+  /** Name of the account. */
+  name: string;
+  /** ISO 4217 code of the currency of its orders. It cannot be changed later. */
+  currency: string;
+  /** A repeated request with the same key and name returns the client account. */
+  idempotency_key?: string | null | undefined;
+}
+
+/**
+ * The visibility of an account's Sustainability page and public certificates. Hidden pages can be opened by their
+ * address, but search engines are asked not to list them. Private ones are 404.
+ */
+export type PagesVisibility = "hidden" | "private" | "public";
+
+/** The codes of `LANGUAGES`, as the API validates them. */
+export type LanguageCode = "de" | "en" | "es" | "fr" | "it" | "nl";
 
 /** What an order would cost now. A quote reserves nothing. */
 export interface Quote {
@@ -818,6 +858,11 @@ export interface OrderByMassInput {
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface MassInput {
@@ -866,6 +911,11 @@ export interface OrderByValueInput {
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface OrderList {
@@ -885,6 +935,11 @@ export interface OrderBatchInput {
    * order, so that you can safely repeat the batch.
    */
   idempotency_key?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** The body of an order by estimate, by mass or by value. Send exactly one amount. */
@@ -967,6 +1022,11 @@ export interface LockedQuoteInput {
   hold_supply?: boolean | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** A price that holds until `expires_at`. An order with its id as `quote_id` costs exactly that. */
@@ -1071,6 +1131,11 @@ export interface CancelInput {
    * Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default: `false`.
    */
   refund?: boolean | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface RefundInput {
@@ -1138,13 +1203,15 @@ export interface OffsetLinkInput {
   beneficiary?: LinkBeneficiary | undefined;
   /** Language of the page for people whose browser asks for no language that we have. Null: the account's. */
   language?: LanguageCode | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** In whose name the certificates of a link's orders are issued. */
 export type LinkBeneficiary = "account" | "customer";
-
-/** The codes of `LANGUAGES`, as the API validates them. */
-export type LanguageCode = "de" | "en" | "es" | "fr" | "it" | "nl";
 
 export interface OffsetLinkWithSecret {
   /** Id of the link. */
@@ -1265,6 +1332,11 @@ export interface OffsetLink {
 export interface LinkSecretRotateInput {
   /** For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`. */
   overlap_s?: number | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** At most one of `quantity` and `value`; without them, the preset of the link applies. */
@@ -1293,6 +1365,11 @@ export interface CheckoutInput {
   idempotency_key?: string | null | undefined;
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: CustomerInput | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** In whose name the certificate of a checkout is issued: usually a person's. */
@@ -1909,6 +1986,11 @@ export interface EstimateInput {
   quantity_trunc?: QuantityUnit | null | undefined;
   /** The unit in which masses of the response are written. */
   estimate_mass_unit?: EstimateMassUnit | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** Tonne calculates in kilograms. A request may ask for another unit. */
@@ -1962,6 +2044,11 @@ export interface FlightEstimateInput {
   cabin_class?: CabinClass | null | undefined;
   /** How many people travel. One if it is left out. */
   passengers?: number | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** Either `source` and `destination`, or `amount` and `unit`. */
@@ -2140,6 +2227,11 @@ export interface ElectricityEstimateInput {
   consumption: ConsumptionInput;
   /** Country of the grid. Left out: the world's, or the median of all countries. */
   country_code?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface ConsumptionInput {
@@ -2211,6 +2303,11 @@ export interface PassengerTransportationEstimateInput {
   is_passenger_transportation?: boolean | null | undefined;
   /** When they travelled; a day is midnight UTC. */
   passenger_transportation_travelled_at?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** A leg needs exactly one of `vehicle_type`, `rail_type` and `cabin_class`. */
@@ -2326,6 +2423,11 @@ export interface PassengerAnnotationsInput {
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface HotelEstimateInput {
@@ -2350,6 +2452,11 @@ export interface HotelEstimateInput {
   nights: number;
   /** How many rooms. One if it is left out. */
   rooms?: number | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface HotelEstimate {
@@ -2410,6 +2517,11 @@ export interface EmissionFactorEstimateInput {
   activity: ActivityInput;
   /** Whether to add the factor's well-to-tank part, if it is published apart. False if left out. */
   well_to_tank?: boolean | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface ActivityInput {
@@ -2475,8 +2587,8 @@ export interface ShippingInput {
   shipment: ShipmentInput;
   /** How far, or from where to where. */
   route: ShippingRouteInput;
-  /** A name of GET /v1/estimates/shipping/methods, or an object for container ships. */
-  method: string | { vessel_type: "container_ship"; refrigerated: boolean };
+  /** A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship. */
+  method: string | MethodDetails;
   /**
    * Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for the
    * UK.
@@ -2486,6 +2598,11 @@ export interface ShippingInput {
   is_shipment?: boolean | null | undefined;
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 /** A mass, or containers. */
@@ -2519,6 +2636,48 @@ export interface ShippingRouteInput {
 
 /** Ways between the oceans. The short names mean the same as the long ones. */
 export type TransitCorridor = "cape_of_good_hope" | "panama" | "panama_canal" | "suez" | "suez_canal";
+
+/**
+ * A truck with its `vehicle_type` and `fuel`, or a ship with its `vessel_type`. Not all have an open emission factor:
+ * the error then says what has one.
+ */
+export interface MethodDetails {
+  /** The truck. */
+  vehicle_type?: TruckType | null | undefined;
+  /** The ship. */
+  vessel_type?: VesselType | null | undefined;
+  /** Required by road; `auto_detect` is the usual one. */
+  fuel?: Fuel | null | undefined;
+  /** By road. */
+  gradient?: Gradient | null | undefined;
+  /** By road, 0 to 1: how much of the capacity is used. */
+  load_factor?: Decimal | null | undefined;
+  /** By road, 0 to 1: the share that is driven empty. */
+  empty_runs_factor?: Decimal | null | undefined;
+  /** By road. */
+  situation?: string | null | undefined;
+  /** By road. */
+  emission_standard?: EmissionStandard | null | undefined;
+  /** Whether the goods are cooled. */
+  refrigerated?: boolean | null | undefined;
+  /** Of a container ship. */
+  trade_lane?: string | null | undefined;
+  /** Of `sea_roro`. */
+  load?: RoRoLoad | null | undefined;
+}
+
+export type TruckType = "truck" | "truck_articulated_34t" | "truck_articulated_40t" | "truck_articulated_44t" | "truck_articulated_60t" | "truck_articulated_72t" | "truck_generic_van" | "truck_rigid_12t" | "truck_rigid_20t" | "truck_rigid_26t" | "truck_rigid_32t" | "truck_rigid_7_5t";
+
+export type VesselType = "container_ship" | "sea_bulk_carrier_large" | "sea_bulk_carrier_medium" | "sea_bulk_carrier_small" | "sea_general_cargo_large" | "sea_general_cargo_small" | "sea_oil_tanker_huge" | "sea_oil_tanker_large" | "sea_oil_tanker_medium" | "sea_oil_tanker_small" | "sea_ropax" | "sea_roro";
+
+/** In lower case by road, in capitals at sea. */
+export type Fuel = "50_diesel_50_biodiesel" | "80_diesel_20_biodiesel" | "90_diesel_10_biodiesel" | "93_diesel_7_biodiesel" | "95_diesel_5_biodiesel" | "98_diesel_2_biodiesel" | "99_diesel_1_biodiesel" | "HFO" | "LNG" | "MGO" | "auto_detect" | "cng" | "diesel" | "ethanol_from_corn" | "gasoline" | "hvo_from_tallow" | "lng" | "lpg";
+
+export type Gradient = "flat" | "hilly" | "mountainous";
+
+export type EmissionStandard = "euro1" | "euro2" | "euro3" | "euro4" | "euro5" | "euro6";
+
+export type RoRoLoad = "freight_only" | "trailer_only" | "truck_and_trailer";
 
 export interface Shipping {
   /** Id of the estimate. */
@@ -2578,18 +2737,20 @@ export interface Shipping {
   route: ShippingRoute | null;
   /** The factor that was used. */
   emission_factor: EmissionFactor;
+  /** What was used instead of a ship or a flight that was named. None can be named: empty. */
+  methodology: Fallback[];
   /** How it was calculated, in sentences. */
-  methodology: string[];
-  /** Details, or null. */
-  distance_calculation_details: DistanceDetails | null;
+  methodology_notes: string[];
+  /** How the distance was found. */
+  distance_calculation_details: DistanceDetails;
   /** Always null. */
   methodology_details?: unknown | undefined;
   /** Always null. */
   data_quality_score?: unknown | undefined;
-  /** Null if the mass of the shipment was sent. */
-  converted_shipment: ConvertedShipment | null;
+  /** What the containers were taken for. Null if the mass of the shipment was sent. */
+  converted_shipment: EstimateMass | null;
   /** How containers became a mass, or null. */
-  shipment_conversion_method: string | null;
+  shipment_conversion_method: ConversionMethod | null;
   /** Always null. */
   resolved_legs?: unknown | undefined;
 }
@@ -2625,11 +2786,24 @@ export interface TransportWork {
 export type TransportWorkUnit = "t*km";
 
 export interface Intensity {
-  /** All parts of the mass, per unit. */
-  value: Decimal;
-  /** The unit of `value`. */
-  unit: string;
+  /** Well to tank: making and transporting the fuel. */
+  wtt: IntensityPart;
+  /** Tank to wheel: burning the fuel. */
+  ttw: IntensityPart;
+  /** Well to wheel: the sum of the three others. */
+  wtw: IntensityPart;
+  /** Neither: the radiative forcing of planes at altitude. */
+  unknown: IntensityPart;
 }
+
+export interface IntensityPart {
+  /** Mass of CO2 equivalent per unit of work. */
+  amount: Decimal;
+  /** The unit of `amount`. */
+  unit: IntensityUnit;
+}
+
+export type IntensityUnit = "kg_per_tkm";
 
 export interface ShippingRoute {
   /** Where the route starts. */
@@ -2661,17 +2835,20 @@ export interface RouteStop {
   distance: Distance;
 }
 
+export type Fallback = "flight_number_unavailable_fallback" | "imo_unavailable_container_ship_fallback" | "imo_unavailable_container_ship_trade_lane_fallback" | "invalid_flight_route_fallback";
+
 export interface DistanceDetails {
   /** What the great circle was multiplied with, or null. */
   detour_factor: Decimal | null;
   /** Straits and canals on the route. */
   passages: string[];
+  /** Always null: no ship is tracked. */
+  vessel_tracking?: unknown | undefined;
+  /** Always null: no schedule of a carrier is used. */
+  carrier_schedule_stops?: unknown | undefined;
 }
 
-export interface ConvertedShipment {
-  /** The mass that the containers were taken for. */
-  mass: EstimateMass;
-}
+export type ConversionMethod = "average_cargo_type" | "user_provided_cargo_type";
 
 export interface ShippingAnnotationsInput {
   /** Whether the goods were shipped; false for a mere plan. */
@@ -2682,6 +2859,11 @@ export interface ShippingAnnotationsInput {
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface MultiLegShippingInput {
@@ -2708,13 +2890,18 @@ export interface MultiLegShippingInput {
   is_shipment?: boolean | null | undefined;
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface ShippingLegInput {
   /** How far, or from where to where. */
   route: ShippingRouteInput;
-  /** A name of GET /v1/estimates/shipping/methods, or an object for container ships. */
-  method: string | { vessel_type: "container_ship"; refrigerated: boolean };
+  /** A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship. */
+  method: string | MethodDetails;
   /**
    * Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for the
    * UK.
@@ -2796,18 +2983,20 @@ export interface ShippingLeg {
   route: ShippingRoute | null;
   /** The factor that was used. */
   emission_factor: EmissionFactor;
+  /** What was used instead of a ship or a flight that was named. None can be named: empty. */
+  methodology: Fallback[];
   /** How it was calculated, in sentences. */
-  methodology: string[];
-  /** Details, or null. */
-  distance_calculation_details: DistanceDetails | null;
+  methodology_notes: string[];
+  /** How the distance was found. */
+  distance_calculation_details: DistanceDetails;
   /** Always null. */
   methodology_details?: unknown | undefined;
   /** Always null. */
   data_quality_score?: unknown | undefined;
-  /** Null if the mass of the shipment was sent. */
-  converted_shipment: ConvertedShipment | null;
+  /** What the containers were taken for. Null if the mass of the shipment was sent. */
+  converted_shipment: EstimateMass | null;
   /** How containers became a mass, or null. */
-  shipment_conversion_method: string | null;
+  shipment_conversion_method: ConversionMethod | null;
   /** Always null. */
   resolved_legs?: unknown | undefined;
 }
@@ -2823,7 +3012,7 @@ export interface ShippingMethodList {
 
 export interface ShippingMethod {
   /** What to send as `method`: a name, or an object. */
-  method: string | Record<string, unknown>;
+  method: string | MethodDetails;
   /** How the goods move. */
   mode: TransportMode;
   /** Ids of the factors. By air the route decides which one is used. */
@@ -2915,6 +3104,11 @@ export interface TransactionInput {
   transaction_processed_at?: string | null | undefined;
   /** What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used. */
   diet?: Diet | null | undefined;
+  /**
+   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+   * there is none. One of the two is required. Instead of the account header.
+   */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface TransactionValueInput {
@@ -3232,9 +3426,9 @@ export interface ImpactEntry {
   /** A sentence or two. */
   description: string;
   /** A web address. */
-  image_url?: string | null | undefined;
-  /** Name of an icon, or null. */
-  icon?: string | null | undefined;
+  image_url: string;
+  /** Name of an icon. */
+  icon: string;
 }
 
 /** The amounts of one year, in tonnes. */
@@ -3255,9 +3449,13 @@ export interface CarbonStorageYear {
 
 export interface Dataset {
   /** A few words. */
-  title: string;
+  dataset: string;
+  /** A sentence or two. */
+  description: string;
   /** A web address. */
-  url: string;
+  thumbnail_url: string;
+  /** A web address. */
+  url?: string | null | undefined;
 }
 
 export interface LinksAndNews {
@@ -3273,7 +3471,7 @@ export interface ProjectLink {
   /** A web address. */
   destination_url: string;
   /** A web address. */
-  favicon_url?: string | null | undefined;
+  favicon_url: string;
 }
 
 export interface NewsArticle {
@@ -3736,12 +3934,6 @@ export interface OwnAccount {
 
 export type OrganisationType = "shipper" | "supplier";
 
-/**
- * The visibility of an account's Sustainability page and public certificates. Hidden pages can be opened by their
- * address, but search engines are asked not to list them. Private ones are 404.
- */
-export type PagesVisibility = "hidden" | "private" | "public";
-
 export interface AccountInput {
   /** The name that credits are retired for, on certificates. Null: the name of the account. */
   beneficiary?: string | null | undefined;
@@ -3860,32 +4052,6 @@ export interface ClientAccount {
   reference: string | null;
   /** Since when nothing can be ordered for the account, or null. */
   archived_at: string | null;
-}
-
-export interface ClientAccountInput {
-  /** The name that credits are retired for, on certificates. Null: the name of the account. */
-  beneficiary?: string | null | undefined;
-  /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
-  handle?: string | null | undefined;
-  /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
-   */
-  external_pages_visibility?: PagesVisibility | null | undefined;
-  /** Language of mails, PDFs and pages, unless a customer chose another. */
-  language?: LanguageCode | null | undefined;
-  /** Accepted and ignored. Portfolios do not exist here. */
-  bundle_portfolio_id?: string | null | undefined;
-  /** How the account pays for its orders. */
-  payment_method?: PaymentMethod | null | undefined;
-  /** What your records call this client. */
-  reference?: string | null | undefined;
-  /** Name of the account. */
-  name: string;
-  /** ISO 4217 code of the currency of its orders. It cannot be changed later. */
-  currency: string;
-  /** A repeated request with the same key and name returns the client account. */
-  idempotency_key?: string | null | undefined;
 }
 
 export interface ListedClientAccountList {

@@ -17,6 +17,7 @@ from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.server import Application
 from tonne.platform.keys.replays.respond_once import RespondOnce
 from tonne.platform.settings.settings import Settings
+from tonne.selling.accounts.organisations.client_account import ActForClient
 
 PARAMETER = re.compile(r"\{\w+(?::path)?\}")
 ONE_TONNE = b'{"mass":{"amount":"1","unit":"t"}}'
@@ -189,6 +190,7 @@ async def test_a_failure_at_shutdown_is_reported_to_the_server(services: Service
                 FairShare(1, 1),
                 hold=services.hold,
                 respond_once=RespondOnce(services.database, services.box, services.clock),
+                act_for_client=ActForClient(services.manage_accounts),
                 start=start,
                 stop=stop,
             )

@@ -758,6 +758,7 @@ class AsyncCheckoutsResource:
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
         beneficiary: models.CustomerInput | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Checkout:
         """Create a checkout.
@@ -785,6 +786,7 @@ class AsyncCheckoutsResource:
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
                 "beneficiary": beneficiary,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -894,6 +896,7 @@ class AsyncEstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Estimate:
         """Create an estimate.
@@ -911,6 +914,7 @@ class AsyncEstimatesResource:
                 "idempotency_key": idempotency_key,
                 "quantity_trunc": quantity_trunc,
                 "estimate_mass_unit": estimate_mass_unit,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -937,6 +941,7 @@ class AsyncEstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.FlightEstimate:
         """Estimate a flight.
@@ -958,6 +963,7 @@ class AsyncEstimatesResource:
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -991,6 +997,7 @@ class AsyncEstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.FlightEstimate:
         """Calculate a flight again.
@@ -1011,6 +1018,7 @@ class AsyncEstimatesResource:
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1026,6 +1034,7 @@ class AsyncEstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.ElectricityEstimate:
         """Estimate electricity.
@@ -1045,6 +1054,7 @@ class AsyncEstimatesResource:
                 "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1077,6 +1087,7 @@ class AsyncEstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.ElectricityEstimate:
         """Calculate electricity again.
@@ -1096,6 +1107,7 @@ class AsyncEstimatesResource:
                 "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1113,6 +1125,7 @@ class AsyncEstimatesResource:
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.PassengerTransportationEstimate:
         """Estimate a journey.
@@ -1135,6 +1148,7 @@ class AsyncEstimatesResource:
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
                 "passenger_transportation_travelled_at": passenger_transportation_travelled_at,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1169,6 +1183,7 @@ class AsyncEstimatesResource:
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.PassengerTransportationEstimate:
         """Calculate a journey again.
@@ -1190,6 +1205,7 @@ class AsyncEstimatesResource:
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
                 "passenger_transportation_travelled_at": passenger_transportation_travelled_at,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1202,6 +1218,7 @@ class AsyncEstimatesResource:
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.PassengerTransportationEstimate:
         """Annotate an estimate of a journey.
@@ -1217,6 +1234,7 @@ class AsyncEstimatesResource:
                 "passenger_transportation_travelled_at": passenger_transportation_travelled_at,
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1233,6 +1251,7 @@ class AsyncEstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.HotelEstimate:
         """Estimate nights in a hotel.
@@ -1253,6 +1272,7 @@ class AsyncEstimatesResource:
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1286,6 +1306,7 @@ class AsyncEstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.HotelEstimate:
         """Calculate nights in a hotel again.
@@ -1306,6 +1327,7 @@ class AsyncEstimatesResource:
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1322,6 +1344,7 @@ class AsyncEstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.EmissionFactorEstimate:
         """Estimate any activity.
@@ -1342,6 +1365,7 @@ class AsyncEstimatesResource:
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1375,6 +1399,7 @@ class AsyncEstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.EmissionFactorEstimate:
         """Calculate any activity again.
@@ -1395,6 +1420,7 @@ class AsyncEstimatesResource:
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1423,7 +1449,7 @@ class AsyncEstimatesResource:
         *,
         shipment: models.ShipmentInput,
         route: models.ShippingRouteInput,
-        method: str | Mapping[str, Any],
+        method: str | models.MethodDetailsParams,
         name: str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
@@ -1433,6 +1459,7 @@ class AsyncEstimatesResource:
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Shipping:
         """Estimate a shipment.
@@ -1457,6 +1484,7 @@ class AsyncEstimatesResource:
                 "country_code": country_code,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1483,7 +1511,7 @@ class AsyncEstimatesResource:
         *,
         shipment: models.ShipmentInput,
         route: models.ShippingRouteInput,
-        method: str | Mapping[str, Any],
+        method: str | models.MethodDetailsParams,
         name: str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
@@ -1493,6 +1521,7 @@ class AsyncEstimatesResource:
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Shipping:
         """Calculate a shipment again.
@@ -1516,6 +1545,7 @@ class AsyncEstimatesResource:
                 "country_code": country_code,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1528,6 +1558,7 @@ class AsyncEstimatesResource:
         shipped_at: dt.datetime | str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Shipping:
         """Annotate an estimate of a shipment.
@@ -1543,6 +1574,7 @@ class AsyncEstimatesResource:
                 "shipped_at": shipped_at,
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1560,6 +1592,7 @@ class AsyncEstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.MultiLegShipping:
         """Estimate a shipment in several legs.
@@ -1581,6 +1614,7 @@ class AsyncEstimatesResource:
                 "legs": legs,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1615,6 +1649,7 @@ class AsyncEstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.MultiLegShipping:
         """Calculate a shipment in several legs again.
@@ -1636,6 +1671,7 @@ class AsyncEstimatesResource:
                 "legs": legs,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1648,6 +1684,7 @@ class AsyncEstimatesResource:
         shipped_at: dt.datetime | str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.MultiLegShipping:
         """Annotate an estimate of a shipment in several legs.
@@ -1663,6 +1700,7 @@ class AsyncEstimatesResource:
                 "shipped_at": shipped_at,
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1710,6 +1748,7 @@ class AsyncEstimatesResource:
         is_transaction: bool | Omit | None = OMIT,
         transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
         diet: models.Diet | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Transaction:
         """Estimate a transaction.
@@ -1734,6 +1773,7 @@ class AsyncEstimatesResource:
                 "is_transaction": is_transaction,
                 "transaction_processed_at": transaction_processed_at,
                 "diet": diet,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1770,6 +1810,7 @@ class AsyncEstimatesResource:
         is_transaction: bool | Omit | None = OMIT,
         transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
         diet: models.Diet | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Transaction:
         """Calculate a transaction again.
@@ -1793,6 +1834,7 @@ class AsyncEstimatesResource:
                 "is_transaction": is_transaction,
                 "transaction_processed_at": transaction_processed_at,
                 "diet": diet,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1910,6 +1952,7 @@ class AsyncOffsetLinksResource:
         expires_at: str | Omit | None = OMIT,
         beneficiary: models.LinkBeneficiary | Omit = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OffsetLinkWithSecret:
@@ -1939,6 +1982,7 @@ class AsyncOffsetLinksResource:
                 "expires_at": expires_at,
                 "beneficiary": beneficiary,
                 "language": language,
+                "client_account": client_account,
             },
             repeat="header",
             idempotency_key=idempotency_key,
@@ -1983,6 +2027,7 @@ class AsyncOffsetLinksResource:
         expires_at: str | Omit | None = OMIT,
         beneficiary: models.LinkBeneficiary | Omit = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OffsetLink:
         """Replace the settings of an offset link.
@@ -2011,6 +2056,7 @@ class AsyncOffsetLinksResource:
                 "expires_at": expires_at,
                 "beneficiary": beneficiary,
                 "language": language,
+                "client_account": client_account,
             },
             **options,
         )
@@ -2020,6 +2066,7 @@ class AsyncOffsetLinksResource:
         offset_link_id: str,
         *,
         overlap_s: int | Omit = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OffsetLinkWithSecret:
@@ -2032,7 +2079,7 @@ class AsyncOffsetLinksResource:
             models.OffsetLinkWithSecret,
             "POST",
             f"/v1/offset-links/{segment('offset_link_id', offset_link_id)}/rotate-secret",
-            body={"overlap_s": overlap_s},
+            body={"overlap_s": overlap_s, "client_account": client_account},
             repeat="header",
             idempotency_key=idempotency_key,
             **options,
@@ -2058,6 +2105,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Place an order by estimate.
@@ -2080,6 +2128,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2098,6 +2147,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
         """Price an order by estimate without placing it.
@@ -2119,6 +2169,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="always",
             **options,
@@ -2138,6 +2189,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Place an order by mass.
@@ -2162,6 +2214,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2181,6 +2234,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
         """Price an order by mass without placing it.
@@ -2203,6 +2257,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="always",
             **options,
@@ -2221,6 +2276,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Place an order by value.
@@ -2244,6 +2300,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2262,6 +2319,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
         """Price an order by value without placing it.
@@ -2283,6 +2341,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="always",
             **options,
@@ -2352,6 +2411,7 @@ class AsyncOrdersResource:
         *,
         orders: Sequence[models.OrderBatchItemInput],
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OrderBatch:
         """Place up to 100 orders at once.
@@ -2365,7 +2425,7 @@ class AsyncOrdersResource:
             models.OrderBatch,
             "POST",
             "/v1/orders/batch",
-            body={"orders": orders, "idempotency_key": idempotency_key},
+            body={"orders": orders, "idempotency_key": idempotency_key, "client_account": client_account},
             repeat="key",
             **options,
         )
@@ -2394,6 +2454,7 @@ class AsyncOrdersResource:
         *,
         reason: str | Omit | None = OMIT,
         refund: bool | Omit = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Cancel an order.
@@ -2407,7 +2468,7 @@ class AsyncOrdersResource:
             models.Order,
             "POST",
             f"/v1/orders/{segment('order_id', order_id)}/cancel",
-            body={"reason": reason, "refund": refund},
+            body={"reason": reason, "refund": refund, "client_account": client_account},
             **options,
         )
 
@@ -2661,6 +2722,7 @@ class AsyncQuotesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         hold_supply: bool | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.LockedQuote:
         """Lock a price for 30 minutes.
@@ -2683,6 +2745,7 @@ class AsyncQuotesResource:
                 "quantity_trunc": quantity_trunc,
                 "hold_supply": hold_supply,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2932,6 +2995,7 @@ class AsyncTestHelpersResource:
         *,
         reason: str | Omit | None = OMIT,
         refund: bool | Omit = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Cancel a test order.
@@ -2942,7 +3006,7 @@ class AsyncTestHelpersResource:
             models.Order,
             "POST",
             f"/v1/test-helpers/orders/{segment('order_id', order_id)}/cancel",
-            body={"reason": reason, "refund": refund},
+            body={"reason": reason, "refund": refund, "client_account": client_account},
             **options,
         )
 

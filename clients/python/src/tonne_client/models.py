@@ -785,6 +785,10 @@ class OrderByEstimateInput(TypedDict):
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class BundleChoiceInput(TypedDict):
@@ -811,6 +815,39 @@ BeneficiaryKind = Literal["organisation", "person"]
 
 
 QuantityUnit = Literal["g", "kg", "t"]
+
+
+class ClientAccountInput(TypedDict):
+    """ClientAccountInput"""
+
+    beneficiary: NotRequired[str | None]
+    """The name that credits are retired for, on certificates. Null: the name of the account."""
+    handle: NotRequired[str | None]
+    """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
+    external_pages_visibility: NotRequired[PagesVisibility | None]
+    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
+    `private`: they return 404.
+    """
+    language: NotRequired[LanguageCode | None]
+    """Language of mails, PDFs and pages, unless a customer chose another."""
+    bundle_portfolio_id: NotRequired[str | None]
+    """Accepted and ignored. Portfolios do not exist here."""
+    payment_method: NotRequired[PaymentMethod | None]
+    """How the account pays for its orders."""
+    reference: NotRequired[str | None]
+    """What your records call this client."""
+    name: str
+    """Name of the account."""
+    currency: str
+    """ISO 4217 code of the currency of its orders. It cannot be changed later."""
+    idempotency_key: NotRequired[str | None]
+    """A repeated request with the same key and name returns the client account."""
+
+
+PagesVisibility = Literal["hidden", "private", "public"]
+
+
+LanguageCode = Literal["de", "en", "es", "fr", "it", "nl"]
 
 
 class Quote(Model):
@@ -900,6 +937,10 @@ class OrderByMassInput(TypedDict):
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class MassInput(TypedDict):
@@ -952,6 +993,10 @@ class OrderByValueInput(TypedDict):
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class OrderList(Model):
@@ -973,6 +1018,10 @@ class OrderBatchInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Orders without a key of their own get this one, with a slash and their number from 0. Send it, or a key for every
     order, so that you can safely repeat the batch.
+    """
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
     """
 
 
@@ -1056,6 +1105,10 @@ class LockedQuoteInput(TypedDict):
     """
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class LockedQuote(Model):
@@ -1178,6 +1231,10 @@ class CancelInput(TypedDict):
     """Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default:
     `false`.
     """
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class RefundInput(TypedDict):
@@ -1251,12 +1308,13 @@ class OffsetLinkInput(TypedDict):
     """
     language: NotRequired[LanguageCode | None]
     """Language of the page for people whose browser asks for no language that we have. Null: the account's."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 LinkBeneficiary = Literal["account", "customer"]
-
-
-LanguageCode = Literal["de", "en", "es", "fr", "it", "nl"]
 
 
 class OffsetLinkWithSecret(Model):
@@ -1387,6 +1445,10 @@ class LinkSecretRotateInput(TypedDict):
 
     overlap_s: NotRequired[int]
     """For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class CheckoutInput(TypedDict):
@@ -1416,6 +1478,10 @@ class CheckoutInput(TypedDict):
     """Unique per account. A repeat returns the original, in its current state."""
     beneficiary: NotRequired[CustomerInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class CustomerInput(TypedDict):
@@ -2073,6 +2139,10 @@ class EstimateInput(TypedDict):
     """
     estimate_mass_unit: NotRequired[EstimateMassUnit | None]
     """The unit in which masses of the response are written."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 EstimateMassUnit = Literal["g", "kg", "mg", "t"]
@@ -2131,6 +2201,10 @@ class FlightEstimateInput(TypedDict):
     """Left out: the average of all classes."""
     passengers: NotRequired[int | None]
     """How many people travel. One if it is left out."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class AirRouteInput(TypedDict):
@@ -2328,6 +2402,10 @@ class ElectricityEstimateInput(TypedDict):
     """The electricity that was taken from the grid."""
     country_code: NotRequired[str | None]
     """Country of the grid. Left out: the world's, or the median of all countries."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class ConsumptionInput(TypedDict):
@@ -2404,6 +2482,10 @@ class PassengerTransportationEstimateInput(TypedDict):
     """Whether somebody has really travelled. False if it is left out."""
     passenger_transportation_travelled_at: NotRequired[dt.datetime | str | None]
     """When they travelled; a day is midnight UTC."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class JourneyLegInput(TypedDict):
@@ -2542,6 +2624,10 @@ class PassengerAnnotationsInput(TypedDict):
     """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class HotelEstimateInput(TypedDict):
@@ -2567,6 +2653,10 @@ class HotelEstimateInput(TypedDict):
     """How many nights."""
     rooms: NotRequired[int | None]
     """How many rooms. One if it is left out."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class HotelEstimate(Model):
@@ -2629,6 +2719,10 @@ class EmissionFactorEstimateInput(TypedDict):
     """How much of it."""
     well_to_tank: NotRequired[bool | None]
     """Whether to add the factor's well-to-tank part, if it is published apart. False if left out."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class ActivityInput(TypedDict):
@@ -2698,8 +2792,8 @@ class ShippingInput(TypedDict):
     """What is shipped."""
     route: ShippingRouteInput
     """How far, or from where to where."""
-    method: str | Mapping[str, Any]
-    """A name of GET /v1/estimates/shipping/methods, or an object for container ships."""
+    method: str | MethodDetailsParams
+    """A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship."""
     country_code: NotRequired[str | None]
     """Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for
     the UK.
@@ -2708,6 +2802,10 @@ class ShippingInput(TypedDict):
     """Whether the goods were shipped; false for a mere plan."""
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class ShipmentInput(TypedDict):
@@ -2742,6 +2840,127 @@ class ShippingRouteInput(TypedDict):
 
 
 TransitCorridor = Literal["cape_of_good_hope", "panama", "panama_canal", "suez", "suez_canal"]
+
+
+class MethodDetails(Model):
+    """A truck with its `vehicle_type` and `fuel`, or a ship with its `vessel_type`. Not all have an open emission
+    factor: the error then says what has one.
+    """
+
+    vehicle_type: TruckType | None
+    """The truck."""
+    vessel_type: VesselType | None
+    """The ship."""
+    fuel: Fuel | None
+    """Required by road; `auto_detect` is the usual one."""
+    gradient: Gradient | None
+    """By road."""
+    load_factor: Decimal | None
+    """By road, 0 to 1: how much of the capacity is used."""
+    empty_runs_factor: Decimal | None
+    """By road, 0 to 1: the share that is driven empty."""
+    situation: str | None
+    """By road."""
+    emission_standard: EmissionStandard | None
+    """By road."""
+    refrigerated: bool | None
+    """Whether the goods are cooled."""
+    trade_lane: str | None
+    """Of a container ship."""
+    load: RoRoLoad | None
+    """Of `sea_roro`."""
+
+
+class MethodDetailsParams(TypedDict):
+    """A truck with its `vehicle_type` and `fuel`, or a ship with its `vessel_type`. Not all have an open emission
+    factor: the error then says what has one.
+    """
+
+    vehicle_type: NotRequired[TruckType | None]
+    """The truck."""
+    vessel_type: NotRequired[VesselType | None]
+    """The ship."""
+    fuel: NotRequired[Fuel | None]
+    """Required by road; `auto_detect` is the usual one."""
+    gradient: NotRequired[Gradient | None]
+    """By road."""
+    load_factor: NotRequired[DecimalInput | None]
+    """By road, 0 to 1: how much of the capacity is used."""
+    empty_runs_factor: NotRequired[DecimalInput | None]
+    """By road, 0 to 1: the share that is driven empty."""
+    situation: NotRequired[str | None]
+    """By road."""
+    emission_standard: NotRequired[EmissionStandard | None]
+    """By road."""
+    refrigerated: NotRequired[bool | None]
+    """Whether the goods are cooled."""
+    trade_lane: NotRequired[str | None]
+    """Of a container ship."""
+    load: NotRequired[RoRoLoad | None]
+    """Of `sea_roro`."""
+
+
+TruckType = Literal[
+    "truck",
+    "truck_articulated_34t",
+    "truck_articulated_40t",
+    "truck_articulated_44t",
+    "truck_articulated_60t",
+    "truck_articulated_72t",
+    "truck_generic_van",
+    "truck_rigid_12t",
+    "truck_rigid_20t",
+    "truck_rigid_26t",
+    "truck_rigid_32t",
+    "truck_rigid_7_5t",
+]
+
+
+VesselType = Literal[
+    "container_ship",
+    "sea_bulk_carrier_large",
+    "sea_bulk_carrier_medium",
+    "sea_bulk_carrier_small",
+    "sea_general_cargo_large",
+    "sea_general_cargo_small",
+    "sea_oil_tanker_huge",
+    "sea_oil_tanker_large",
+    "sea_oil_tanker_medium",
+    "sea_oil_tanker_small",
+    "sea_ropax",
+    "sea_roro",
+]
+
+
+Fuel = Literal[
+    "50_diesel_50_biodiesel",
+    "80_diesel_20_biodiesel",
+    "90_diesel_10_biodiesel",
+    "93_diesel_7_biodiesel",
+    "95_diesel_5_biodiesel",
+    "98_diesel_2_biodiesel",
+    "99_diesel_1_biodiesel",
+    "HFO",
+    "LNG",
+    "MGO",
+    "auto_detect",
+    "cng",
+    "diesel",
+    "ethanol_from_corn",
+    "gasoline",
+    "hvo_from_tallow",
+    "lng",
+    "lpg",
+]
+
+
+Gradient = Literal["flat", "hilly", "mountainous"]
+
+
+EmissionStandard = Literal["euro1", "euro2", "euro3", "euro4", "euro5", "euro6"]
+
+
+RoRoLoad = Literal["freight_only", "trailer_only", "truck_and_trailer"]
 
 
 class Shipping(Model):
@@ -2803,17 +3022,19 @@ class Shipping(Model):
     """The route; null if a distance was sent."""
     emission_factor: EmissionFactor
     """The factor that was used."""
-    methodology: list[str]
+    methodology: list[Fallback]
+    """What was used instead of a ship or a flight that was named. None can be named: empty."""
+    methodology_notes: list[str]
     """How it was calculated, in sentences."""
-    distance_calculation_details: DistanceDetails | None
-    """Details, or null."""
+    distance_calculation_details: DistanceDetails
+    """How the distance was found."""
     methodology_details: Any
     """Always null."""
     data_quality_score: Any
     """Always null."""
-    converted_shipment: ConvertedShipment | None
-    """Null if the mass of the shipment was sent."""
-    shipment_conversion_method: str | None
+    converted_shipment: EstimateMass | None
+    """What the containers were taken for. Null if the mass of the shipment was sent."""
+    shipment_conversion_method: ConversionMethod | None
     """How containers became a mass, or null."""
     resolved_legs: Any
     """Always null."""
@@ -2858,10 +3079,26 @@ TransportWorkUnit = Literal["t*km"]
 class Intensity(Model):
     """Intensity"""
 
-    value: Decimal
-    """All parts of the mass, per unit."""
-    unit: str
-    """The unit of `value`."""
+    wtt: IntensityPart
+    """Well to tank: making and transporting the fuel."""
+    ttw: IntensityPart
+    """Tank to wheel: burning the fuel."""
+    wtw: IntensityPart
+    """Well to wheel: the sum of the three others."""
+    unknown: IntensityPart
+    """Neither: the radiative forcing of planes at altitude."""
+
+
+class IntensityPart(Model):
+    """IntensityPart"""
+
+    amount: Decimal
+    """Mass of CO2 equivalent per unit of work."""
+    unit: IntensityUnit
+    """The unit of `amount`."""
+
+
+IntensityUnit = Literal["kg_per_tkm"]
 
 
 class ShippingRoute(Model):
@@ -2902,6 +3139,14 @@ class RouteStop(Model):
     """From the place before it."""
 
 
+Fallback = Literal[
+    "flight_number_unavailable_fallback",
+    "imo_unavailable_container_ship_fallback",
+    "imo_unavailable_container_ship_trade_lane_fallback",
+    "invalid_flight_route_fallback",
+]
+
+
 class DistanceDetails(Model):
     """DistanceDetails"""
 
@@ -2909,13 +3154,13 @@ class DistanceDetails(Model):
     """What the great circle was multiplied with, or null."""
     passages: list[str]
     """Straits and canals on the route."""
+    vessel_tracking: Any
+    """Always null: no ship is tracked."""
+    carrier_schedule_stops: Any
+    """Always null: no schedule of a carrier is used."""
 
 
-class ConvertedShipment(Model):
-    """ConvertedShipment"""
-
-    mass: EstimateMass
-    """The mass that the containers were taken for."""
+ConversionMethod = Literal["average_cargo_type", "user_provided_cargo_type"]
 
 
 class ShippingAnnotationsInput(TypedDict):
@@ -2929,6 +3174,10 @@ class ShippingAnnotationsInput(TypedDict):
     """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class MultiLegShippingInput(TypedDict):
@@ -2956,6 +3205,10 @@ class MultiLegShippingInput(TypedDict):
     """Whether the goods were shipped; false for a mere plan."""
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class ShippingLegInput(TypedDict):
@@ -2963,8 +3216,8 @@ class ShippingLegInput(TypedDict):
 
     route: ShippingRouteInput
     """How far, or from where to where."""
-    method: str | Mapping[str, Any]
-    """A name of GET /v1/estimates/shipping/methods, or an object for container ships."""
+    method: str | MethodDetailsParams
+    """A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship."""
     country_code: NotRequired[str | None]
     """Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for
     the UK.
@@ -3047,17 +3300,19 @@ class ShippingLeg(Model):
     """The route; null if a distance was sent."""
     emission_factor: EmissionFactor
     """The factor that was used."""
-    methodology: list[str]
+    methodology: list[Fallback]
+    """What was used instead of a ship or a flight that was named. None can be named: empty."""
+    methodology_notes: list[str]
     """How it was calculated, in sentences."""
-    distance_calculation_details: DistanceDetails | None
-    """Details, or null."""
+    distance_calculation_details: DistanceDetails
+    """How the distance was found."""
     methodology_details: Any
     """Always null."""
     data_quality_score: Any
     """Always null."""
-    converted_shipment: ConvertedShipment | None
-    """Null if the mass of the shipment was sent."""
-    shipment_conversion_method: str | None
+    converted_shipment: EstimateMass | None
+    """What the containers were taken for. Null if the mass of the shipment was sent."""
+    shipment_conversion_method: ConversionMethod | None
     """How containers became a mass, or null."""
     resolved_legs: Any
     """Always null."""
@@ -3077,7 +3332,7 @@ class ShippingMethodList(Model):
 class ShippingMethod(Model):
     """ShippingMethod"""
 
-    method: str | dict[str, Any]
+    method: str | MethodDetails
     """What to send as `method`: a name, or an object."""
     mode: TransportMode
     """How the goods move."""
@@ -3175,6 +3430,10 @@ class TransactionInput(TypedDict):
     """When the purchase was made; a day is midnight UTC."""
     diet: NotRequired[Diet | None]
     """What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
+    there is none. One of the two is required. Instead of the account header.
+    """
 
 
 class TransactionValueInput(TypedDict):
@@ -3520,10 +3779,10 @@ class ImpactEntry(Model):
     """A few words."""
     description: str
     """A sentence or two."""
-    image_url: str | None
+    image_url: str
     """A web address."""
-    icon: str | None
-    """Name of an icon, or null."""
+    icon: str
+    """Name of an icon."""
 
 
 class CarbonStorageYear(Model):
@@ -3546,9 +3805,13 @@ class CarbonStorageYear(Model):
 class Dataset(Model):
     """Dataset"""
 
-    title: str
+    dataset: str
     """A few words."""
-    url: str
+    description: str
+    """A sentence or two."""
+    thumbnail_url: str
+    """A web address."""
+    url: str | None
     """A web address."""
 
 
@@ -3568,7 +3831,7 @@ class ProjectLink(Model):
     """A few words."""
     destination_url: str
     """A web address."""
-    favicon_url: str | None
+    favicon_url: str
     """A web address."""
 
 
@@ -4105,9 +4368,6 @@ class OwnAccount(Model):
 OrganisationType = Literal["shipper", "supplier"]
 
 
-PagesVisibility = Literal["hidden", "private", "public"]
-
-
 class AccountInput(TypedDict):
     """AccountInput"""
 
@@ -4232,33 +4492,6 @@ class ClientAccount(Model):
     """What your records call this client, or null."""
     archived_at: dt.datetime | None
     """Since when nothing can be ordered for the account, or null."""
-
-
-class ClientAccountInput(TypedDict):
-    """ClientAccountInput"""
-
-    beneficiary: NotRequired[str | None]
-    """The name that credits are retired for, on certificates. Null: the name of the account."""
-    handle: NotRequired[str | None]
-    """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
-    external_pages_visibility: NotRequired[PagesVisibility | None]
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
-    """
-    language: NotRequired[LanguageCode | None]
-    """Language of mails, PDFs and pages, unless a customer chose another."""
-    bundle_portfolio_id: NotRequired[str | None]
-    """Accepted and ignored. Portfolios do not exist here."""
-    payment_method: NotRequired[PaymentMethod | None]
-    """How the account pays for its orders."""
-    reference: NotRequired[str | None]
-    """What your records call this client."""
-    name: str
-    """Name of the account."""
-    currency: str
-    """ISO 4217 code of the currency of its orders. It cannot be changed later."""
-    idempotency_key: NotRequired[str | None]
-    """A repeated request with the same key and name returns the client account."""
 
 
 class ListedClientAccountList(Model):

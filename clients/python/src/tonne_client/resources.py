@@ -754,6 +754,7 @@ class CheckoutsResource:
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
         beneficiary: models.CustomerInput | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Checkout:
         """Create a checkout.
@@ -781,6 +782,7 @@ class CheckoutsResource:
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
                 "beneficiary": beneficiary,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -890,6 +892,7 @@ class EstimatesResource:
         idempotency_key: str | Omit | None = OMIT,
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Estimate:
         """Create an estimate.
@@ -907,6 +910,7 @@ class EstimatesResource:
                 "idempotency_key": idempotency_key,
                 "quantity_trunc": quantity_trunc,
                 "estimate_mass_unit": estimate_mass_unit,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -933,6 +937,7 @@ class EstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.FlightEstimate:
         """Estimate a flight.
@@ -954,6 +959,7 @@ class EstimatesResource:
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -987,6 +993,7 @@ class EstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         cabin_class: models.CabinClass | Omit | None = OMIT,
         passengers: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.FlightEstimate:
         """Calculate a flight again.
@@ -1007,6 +1014,7 @@ class EstimatesResource:
                 "route": route,
                 "cabin_class": cabin_class,
                 "passengers": passengers,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1022,6 +1030,7 @@ class EstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.ElectricityEstimate:
         """Estimate electricity.
@@ -1041,6 +1050,7 @@ class EstimatesResource:
                 "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1073,6 +1083,7 @@ class EstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         country_code: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.ElectricityEstimate:
         """Calculate electricity again.
@@ -1092,6 +1103,7 @@ class EstimatesResource:
                 "estimate_mass_unit": estimate_mass_unit,
                 "consumption": consumption,
                 "country_code": country_code,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1109,6 +1121,7 @@ class EstimatesResource:
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.PassengerTransportationEstimate:
         """Estimate a journey.
@@ -1131,6 +1144,7 @@ class EstimatesResource:
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
                 "passenger_transportation_travelled_at": passenger_transportation_travelled_at,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1165,6 +1179,7 @@ class EstimatesResource:
         passengers: int | Omit | None = OMIT,
         is_passenger_transportation: bool | Omit | None = OMIT,
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.PassengerTransportationEstimate:
         """Calculate a journey again.
@@ -1186,6 +1201,7 @@ class EstimatesResource:
                 "passengers": passengers,
                 "is_passenger_transportation": is_passenger_transportation,
                 "passenger_transportation_travelled_at": passenger_transportation_travelled_at,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1198,6 +1214,7 @@ class EstimatesResource:
         passenger_transportation_travelled_at: dt.datetime | str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.PassengerTransportationEstimate:
         """Annotate an estimate of a journey.
@@ -1213,6 +1230,7 @@ class EstimatesResource:
                 "passenger_transportation_travelled_at": passenger_transportation_travelled_at,
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1229,6 +1247,7 @@ class EstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.HotelEstimate:
         """Estimate nights in a hotel.
@@ -1249,6 +1268,7 @@ class EstimatesResource:
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1282,6 +1302,7 @@ class EstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         rooms: int | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.HotelEstimate:
         """Calculate nights in a hotel again.
@@ -1302,6 +1323,7 @@ class EstimatesResource:
                 "country_code": country_code,
                 "nights": nights,
                 "rooms": rooms,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1318,6 +1340,7 @@ class EstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.EmissionFactorEstimate:
         """Estimate any activity.
@@ -1338,6 +1361,7 @@ class EstimatesResource:
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1371,6 +1395,7 @@ class EstimatesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         well_to_tank: bool | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.EmissionFactorEstimate:
         """Calculate any activity again.
@@ -1391,6 +1416,7 @@ class EstimatesResource:
                 "emission_factor_id": emission_factor_id,
                 "activity": activity,
                 "well_to_tank": well_to_tank,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1419,7 +1445,7 @@ class EstimatesResource:
         *,
         shipment: models.ShipmentInput,
         route: models.ShippingRouteInput,
-        method: str | Mapping[str, Any],
+        method: str | models.MethodDetailsParams,
         name: str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
@@ -1429,6 +1455,7 @@ class EstimatesResource:
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Shipping:
         """Estimate a shipment.
@@ -1453,6 +1480,7 @@ class EstimatesResource:
                 "country_code": country_code,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1479,7 +1507,7 @@ class EstimatesResource:
         *,
         shipment: models.ShipmentInput,
         route: models.ShippingRouteInput,
-        method: str | Mapping[str, Any],
+        method: str | models.MethodDetailsParams,
         name: str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
@@ -1489,6 +1517,7 @@ class EstimatesResource:
         country_code: str | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Shipping:
         """Calculate a shipment again.
@@ -1512,6 +1541,7 @@ class EstimatesResource:
                 "country_code": country_code,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1524,6 +1554,7 @@ class EstimatesResource:
         shipped_at: dt.datetime | str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Shipping:
         """Annotate an estimate of a shipment.
@@ -1539,6 +1570,7 @@ class EstimatesResource:
                 "shipped_at": shipped_at,
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1556,6 +1588,7 @@ class EstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.MultiLegShipping:
         """Estimate a shipment in several legs.
@@ -1577,6 +1610,7 @@ class EstimatesResource:
                 "legs": legs,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1611,6 +1645,7 @@ class EstimatesResource:
         estimate_mass_unit: models.EstimateMassUnit | Omit | None = OMIT,
         is_shipment: bool | Omit | None = OMIT,
         shipped_at: dt.datetime | str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.MultiLegShipping:
         """Calculate a shipment in several legs again.
@@ -1632,6 +1667,7 @@ class EstimatesResource:
                 "legs": legs,
                 "is_shipment": is_shipment,
                 "shipped_at": shipped_at,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1644,6 +1680,7 @@ class EstimatesResource:
         shipped_at: dt.datetime | str | Omit | None = OMIT,
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.MultiLegShipping:
         """Annotate an estimate of a shipment in several legs.
@@ -1659,6 +1696,7 @@ class EstimatesResource:
                 "shipped_at": shipped_at,
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1706,6 +1744,7 @@ class EstimatesResource:
         is_transaction: bool | Omit | None = OMIT,
         transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
         diet: models.Diet | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Transaction:
         """Estimate a transaction.
@@ -1730,6 +1769,7 @@ class EstimatesResource:
                 "is_transaction": is_transaction,
                 "transaction_processed_at": transaction_processed_at,
                 "diet": diet,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -1766,6 +1806,7 @@ class EstimatesResource:
         is_transaction: bool | Omit | None = OMIT,
         transaction_processed_at: dt.datetime | str | Omit | None = OMIT,
         diet: models.Diet | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Transaction:
         """Calculate a transaction again.
@@ -1789,6 +1830,7 @@ class EstimatesResource:
                 "is_transaction": is_transaction,
                 "transaction_processed_at": transaction_processed_at,
                 "diet": diet,
+                "client_account": client_account,
             },
             **options,
         )
@@ -1906,6 +1948,7 @@ class OffsetLinksResource:
         expires_at: str | Omit | None = OMIT,
         beneficiary: models.LinkBeneficiary | Omit = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OffsetLinkWithSecret:
@@ -1935,6 +1978,7 @@ class OffsetLinksResource:
                 "expires_at": expires_at,
                 "beneficiary": beneficiary,
                 "language": language,
+                "client_account": client_account,
             },
             repeat="header",
             idempotency_key=idempotency_key,
@@ -1979,6 +2023,7 @@ class OffsetLinksResource:
         expires_at: str | Omit | None = OMIT,
         beneficiary: models.LinkBeneficiary | Omit = OMIT,
         language: models.LanguageCode | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OffsetLink:
         """Replace the settings of an offset link.
@@ -2007,6 +2052,7 @@ class OffsetLinksResource:
                 "expires_at": expires_at,
                 "beneficiary": beneficiary,
                 "language": language,
+                "client_account": client_account,
             },
             **options,
         )
@@ -2016,6 +2062,7 @@ class OffsetLinksResource:
         offset_link_id: str,
         *,
         overlap_s: int | Omit = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OffsetLinkWithSecret:
@@ -2028,7 +2075,7 @@ class OffsetLinksResource:
             models.OffsetLinkWithSecret,
             "POST",
             f"/v1/offset-links/{segment('offset_link_id', offset_link_id)}/rotate-secret",
-            body={"overlap_s": overlap_s},
+            body={"overlap_s": overlap_s, "client_account": client_account},
             repeat="header",
             idempotency_key=idempotency_key,
             **options,
@@ -2054,6 +2101,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Place an order by estimate.
@@ -2076,6 +2124,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2094,6 +2143,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
         """Price an order by estimate without placing it.
@@ -2115,6 +2165,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="always",
             **options,
@@ -2134,6 +2185,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Place an order by mass.
@@ -2158,6 +2210,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2177,6 +2230,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
         """Price an order by mass without placing it.
@@ -2199,6 +2253,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="always",
             **options,
@@ -2217,6 +2272,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Place an order by value.
@@ -2240,6 +2296,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2258,6 +2315,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
         """Price an order by value without placing it.
@@ -2279,6 +2337,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "client_account": client_account,
             },
             repeat="always",
             **options,
@@ -2348,6 +2407,7 @@ class OrdersResource:
         *,
         orders: Sequence[models.OrderBatchItemInput],
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.OrderBatch:
         """Place up to 100 orders at once.
@@ -2361,7 +2421,7 @@ class OrdersResource:
             models.OrderBatch,
             "POST",
             "/v1/orders/batch",
-            body={"orders": orders, "idempotency_key": idempotency_key},
+            body={"orders": orders, "idempotency_key": idempotency_key, "client_account": client_account},
             repeat="key",
             **options,
         )
@@ -2390,6 +2450,7 @@ class OrdersResource:
         *,
         reason: str | Omit | None = OMIT,
         refund: bool | Omit = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Cancel an order.
@@ -2403,7 +2464,7 @@ class OrdersResource:
             models.Order,
             "POST",
             f"/v1/orders/{segment('order_id', order_id)}/cancel",
-            body={"reason": reason, "refund": refund},
+            body={"reason": reason, "refund": refund, "client_account": client_account},
             **options,
         )
 
@@ -2655,6 +2716,7 @@ class QuotesResource:
         quantity_trunc: models.QuantityUnit | Omit | None = OMIT,
         hold_supply: bool | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.LockedQuote:
         """Lock a price for 30 minutes.
@@ -2677,6 +2739,7 @@ class QuotesResource:
                 "quantity_trunc": quantity_trunc,
                 "hold_supply": hold_supply,
                 "idempotency_key": idempotency_key,
+                "client_account": client_account,
             },
             repeat="key",
             **options,
@@ -2922,6 +2985,7 @@ class TestHelpersResource:
         *,
         reason: str | Omit | None = OMIT,
         refund: bool | Omit = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Cancel a test order.
@@ -2932,7 +2996,7 @@ class TestHelpersResource:
             models.Order,
             "POST",
             f"/v1/test-helpers/orders/{segment('order_id', order_id)}/cancel",
-            body={"reason": reason, "refund": refund},
+            body={"reason": reason, "refund": refund, "client_account": client_account},
             **options,
         )
 

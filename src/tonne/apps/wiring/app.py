@@ -27,6 +27,7 @@ from tonne.platform.process.telemetry.logs import configure_logs
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
+from tonne.selling.accounts.organisations.client_account import ActForClient
 
 # How often the last-used times of API keys are written.
 WRITE_USES_EVERY_S = 2.0
@@ -100,6 +101,7 @@ def build_app(services: Services) -> AsgiApp:
         services.shares,
         hold=services.hold,
         respond_once=RespondOnce(services.database, services.box, services.clock),
+        act_for_client=ActForClient(services.manage_accounts),
         start=start,
         stop=stop,
         show_error=services.renderer.error,

@@ -37,6 +37,7 @@ from tonne.selling.accounts.audit_endpoints import AuditEndpoints, audit_routes
 from tonne.selling.accounts.endpoints import AccountEndpoints, account_routes
 from tonne.selling.accounts.keys.endpoints import KeyEndpoints, key_routes
 from tonne.selling.accounts.logos.account_logo import account_logo_routes, public_logo_routes
+from tonne.selling.accounts.organisations.client_account import with_client_account
 from tonne.selling.accounts.organisations.manage_routes import manage_account_routes
 from tonne.selling.accounts.tax.endpoints import TaxEndpoints, tax_routes
 from tonne.selling.catalogue.endpoints import CatalogueEndpoints
@@ -88,6 +89,7 @@ def all_routes(parts: Parts) -> list[Route]:
         *key_routes(KeyEndpoints(parts.database, parts.clock)),
         *person_routes(parts.persons),
     ]
+    api = [with_client_account(route) for route in api]
     return [
         *api,
         *gateway_routes(parts.cards),

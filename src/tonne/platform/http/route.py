@@ -13,7 +13,7 @@ from tonne.platform.http.client_address import limit_name
 from tonne.platform.http.errors import FormInvalid, MediaTypeInvalid
 from tonne.platform.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, decode_json_array, did_you_mean
 from tonne.platform.http.multipart import MULTIPART, MultipartForm, UploadedFile, parse_multipart
-from tonne.platform.http.permissions import permission_of
+from tonne.platform.http.permissions import FULL_ACCESS, permission_of
 from tonne.platform.values.context import Actor, ActorKind, Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 
@@ -50,7 +50,7 @@ class Request:
 
     __slots__ = (
         *("_key_id", "_multipart", "_pairs", "_path_parameters", "_query_string", "_scope", "_whole_path"),
-        *("accounts", "body", "client", "headers", "idempotency_key", "method"),
+        *("accounts", "body", "client", "headers", "idempotency_key", "method", "permissions"),
     )
 
     def __init__(
@@ -66,11 +66,13 @@ class Request:
         idempotency_key: str | None = None,
         whole_path: str = "",
         accounts: frozenset[str] | None = None,
+        permissions: frozenset[str] = FULL_ACCESS,
         method: str = "GET",
     ) -> None:
         self._scope = scope
         # The accounts that the API key is restricted to. None: all of its organisation.
         self.accounts = accounts
+        self.permissions = permissions
         self._key_id = key_id
         # HEAD is answered by the endpoint for GET.
         self.method = method
@@ -123,6 +125,12 @@ class Request:
         """The same request with another path parameter."""
         changed = copy(self)
         changed._path_parameters = {**self._path_parameters, name: value}  # noqa: SLF001 - of the same class
+        return changed
+
+    def acting(self, scope: Scope, body: bytes) -> "Request":
+        """The same request for another account, with another body."""
+        changed = copy(self)
+        changed._scope, changed.body = scope, body  # noqa: SLF001 - of the same class
         return changed
 
     def query(self, *names: str) -> list[str | None]:
@@ -250,16 +258,9 @@ class Request:
         )
         if unknown:
             otherwise = f"Remove it: this path knows {', '.join(sorted(known))}." if known else "Remove it."
-            raise Invalid(
-                [
-                    Fault(
-                        "validation_error",
-                        f"Unknown query parameter {name}. {did_you_mean(name, known, otherwise)}",
-                        name,
-                    )
-                    for name in (name[:MAX_NAME] for name in unknown[:MAX_FAULTS])
-                ]
-            )
+            names = [name[:MAX_NAME] for name in unknown[:MAX_FAULTS]]
+            texts = {name: f"Unknown query parameter {name}. {did_you_mean(name, known, otherwise)}" for name in names}
+            raise Invalid([Fault("validation_error", text, name) for name, text in texts.items()])
 
 
 def is_map_entry(text: str, name: str) -> bool:
@@ -345,6 +346,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     # Renders errors as a page, with the request id. Without it, errors are JSON. The request has no body here.
     show_error: ShowError | None = None
     creates: Creation | None = None
+    # The type of the member `client_account` of the body: the request is for this account, which is found or made.
+    client_account: Any = None
     # What an API key needs to call the route, such as `orders:read`; empty for routes without an API key.
     permission: str = ""
 

@@ -15,6 +15,7 @@ from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.client_address import forwarded_for, limit_name
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.limits.rate_limit import Quota, rate_limited
+from tonne.platform.http.permissions import FULL_ACCESS
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.request_log.log import RequestNotes
 from tonne.platform.http.route import JSON, MAX_BODY_BYTES, READING_METHODS, Access, Request, Response, Route, ShowError
@@ -37,6 +38,8 @@ _API_PATHS = ("/v1/", "/gateways/", "/metrics", "/health/", "/openapi.json")
 Lifecycle = Callable[[], Awaitable[None]]
 # Calls the endpoint, unless the Idempotency-Key was used before.
 RespondOnce = Callable[[Route, Request, str], Awaitable[Response]]
+# The request for the client account that its body names.
+ActForClient = Callable[[Request], Awaitable[Request]]
 _log = structlog.get_logger()
 
 
@@ -49,6 +52,7 @@ class Application:
         *,
         hold: HoldWatch,
         respond_once: RespondOnce,
+        act_for_client: ActForClient,
         start: Lifecycle,
         stop: Lifecycle,
         show_error: ShowError | None = None,
@@ -59,6 +63,7 @@ class Application:
         self._shares = shares
         self._hold = hold
         self._respond_once = respond_once
+        self._act_for_client = act_for_client
         self._show_error = show_error
         # Bodies that are being received, by client.
         self._half_read: Counter[str] = Counter()
@@ -102,7 +107,7 @@ class Application:
                 return _answer_other_method(asgi["method"], resource)
             seen["route"] = route.path
             headers = dict(asgi["headers"])
-            scope, accounts = None, None
+            scope, accounts, permissions = None, None, FULL_ACCESS
             forwarded = forwarded_for(asgi["headers"]) if b"x-forwarded-for" in headers else None
             client = self._authenticator.client_address((asgi["client"] or ("",))[0], forwarded)
             seen["client"] = client
@@ -110,7 +115,7 @@ class Application:
                 holder = await self._authenticator.identify(headers, client)
                 seen["key_id"], seen["notes"] = holder.key_id, RequestNotes(holder)
                 scope, seen["headers"] = await self._authenticator.admit(holder, headers, client, route.permission)
-                seen["account_id"], accounts = scope.account_id, holder.accounts
+                seen["account_id"], accounts, permissions = scope.account_id, holder.accounts, holder.permissions
             if asgi["method"] not in READING_METHODS:
                 self._hold.require_not_held()
             request = Request(
@@ -124,15 +129,16 @@ class Application:
                 idempotency_key=_idempotency_key(route, headers),
                 whole_path=asgi["path"],
                 accounts=accounts,
+                permissions=permissions,
                 method=asgi["method"],
             )
             if asgi["query_string"] and route.path.startswith("/v1/"):
                 request.check_query({parameter.name for parameter in route.query})
             if scope is None or not route.takes_fair_share:
-                return await self._call(route, request)
+                return await self._call(route, request, seen)
             await self._shares.enter(scope.organisation_id)
             try:
-                return await self._call(route, request)
+                return await self._call(route, request, seen)
             finally:
                 self._shares.leave(scope.organisation_id)
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
@@ -151,7 +157,11 @@ class Application:
             del refusal
             return response
 
-    async def _call(self, route: Route, request: Request) -> Response:
+    async def _call(self, route: Route, request: Request, seen: dict[str, Any]) -> Response:
+        # With an escape the name may be spelt differently.
+        if route.client_account is not None and (b"client_account" in request.body or rb"\u" in request.body):
+            request = await self._act_for_client(request)
+            seen["account_id"] = request.scope.account_id
         key = request.headers.get(b"idempotency-key")
         if key is None or route.creates is None:
             return await route.endpoint(request)

@@ -19,6 +19,10 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.errors import Invalid, TonneError
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
+_CLIENT_ACCOUNT = (
+    "Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if "
+    "there is none. One of the two is required. Instead of the account header."
+)
 _SUCCESSES = {200: "Done.", 201: "Created.", 204: "Done. The response has no body."}
 
 
@@ -43,6 +47,8 @@ def openapi_document(routes: Sequence[Route], settings: Settings, webhooks: Webh
     schemas = Schemas(list({repr(shape): shape for shape in shapes}.values()), {"WebhookEvent": webhooks.event})
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
+        if route.client_account is not None:
+            schemas.add_member(route.body, "client_account", route.client_account, _CLIENT_ACCOUNT)
         path = _PATH_PARAMETER.sub(r"{\1}", route.path)
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas, settings)
     return {
@@ -79,7 +85,7 @@ def _contact(settings: Settings) -> dict[str, str]:
 
 
 def _shapes(routes: Iterable[Route]) -> list[Any]:
-    candidates = [shape for route in routes for shape in (route.body, *route.answers.values())]
+    candidates = [shape for route in routes for shape in (route.body, route.client_account, *route.answers.values())]
     return [shape for shape in candidates if shape is not None and not isinstance(shape, FileType)]
 
 

@@ -57,6 +57,11 @@ class Schemas:
         schema: dict[str, Any] = self._by_shape[repr(shape)]
         return schema
 
+    def add_member(self, shape: Any, name: str, member: Any, description: str) -> None:
+        """An optional member that is not a field of the struct."""
+        component = self.components[self.of(shape)["$ref"].removeprefix(_REF)]
+        component["properties"][name] = {"description": description, "anyOf": [self.of(member), _NULL]}
+
     def example_of(self, schema: Mapping[str, Any]) -> Any:
         """A value that is valid by the schema, made of the examples of its parts."""
         for given in (schema.get("examples"), schema.get("enum")):

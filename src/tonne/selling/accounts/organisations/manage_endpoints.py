@@ -178,8 +178,15 @@ class ManageAccountEndpoints(Struct, frozen=True):
         Creates an account for a customer of the organisation, in the mode of the key. A repeated request with the same
         `idempotency_key` and name returns the client account as it is now. The currency cannot be changed later.
         """
-        body, scope = read(request.json(), ClientAccountIn), request.scope
-        account = _new_account(body, replace(scope, account_id=new_id("acc")), self.clock())
+        account, is_new = await self.open_client_account(request, read(request.json(), ClientAccountIn))
+        response = json_response(client_account_out(account, self.settings.base_url), 201 if is_new else 200)
+        if not is_new:
+            response.headers["Idempotent-Replayed"] = "true"
+        return response
+
+    async def open_client_account(self, request: Request, body: ClientAccountIn) -> tuple[Account, bool]:
+        """The client account, and whether it is new: not if there is one with the same key."""
+        account = _new_account(body, replace(request.scope, account_id=new_id("acc")), self.clock())
         account = replace(
             account,
             kind=_CLIENT,
@@ -189,13 +196,9 @@ class ManageAccountEndpoints(Struct, frozen=True):
         )
         async with self.database.transaction() as tx:
             await require_creator(tx, request)
-            original = await _find_original(tx, account)
-            if original is None:
-                opened = await open_account(tx, account, actor=request.actor)
-                return json_response(client_account_out(opened, self.settings.base_url), 201)
-        response = json_response(client_account_out(original, self.settings.base_url))
-        response.headers["Idempotent-Replayed"] = "true"
-        return response
+            if (original := await _find_original(tx, account)) is not None:
+                return original, False
+            return await open_account(tx, account, actor=request.actor), True
 
     async def list_client_accounts(self, request: Request) -> Response:
         """List client accounts, newest first.
