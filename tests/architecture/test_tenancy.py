@@ -22,6 +22,7 @@ ACROSS_ACCOUNTS = {
     "platform/documents/mail/retry_mail.py": "the operator retries a mail that was given up",
     "platform/http/request_log/prune_requests.py": "a job of the worker",
     "selling/accounts/lookup.py": "finds what the operator names by its id alone",
+    "selling/accounts/history/import_history.py": "undoes an import that the operator names by its id alone",
     "selling/accounts/keys/api_keys.py": "revokes a key that the operator names by its id alone",
     "selling/orders/totals/metadata_totals.py": "a job of the worker",
     "selling/users/links.py": "somebody who has proved their address accepts the invitations to it",

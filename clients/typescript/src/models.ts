@@ -1664,7 +1664,10 @@ export interface SustainabilityPage {
   title: string;
   /** Plain text below the heading. */
   description: string;
-  /** The sections below the total. */
+  /**
+   * The sections below the total. `history` lists what the account states about its orders of former providers, marked
+   * as not verified.
+   */
   sections: PageSection[];
   /** Address of the logo. Null if there is none. */
   logo_url: string | null;
@@ -1677,7 +1680,7 @@ export interface SustainabilityPage {
 }
 
 /** In the order of the page. */
-export type PageSection = "bundles_breakdown" | "certificates" | "projects" | "timeline" | "unsdg";
+export type PageSection = "bundles_breakdown" | "certificates" | "history" | "projects" | "timeline" | "unsdg";
 
 /** Fields that are left out keep their value. A logo of null removes the logo. */
 export interface SustainabilityPageInput {
@@ -1689,7 +1692,10 @@ export interface SustainabilityPageInput {
   title?: string | null | undefined;
   /** Plain text below the heading. */
   description?: string | null | undefined;
-  /** The sections below the total. */
+  /**
+   * The sections below the total. `history` lists what the account states about its orders of former providers, marked
+   * as not verified.
+   */
   sections?: PageSection[] | null | undefined;
   /** New logo. Null removes the logo. */
   logo?: LogoInput | null | undefined;

@@ -28,6 +28,7 @@ FACTORS = (
     "id,category,activity,unit,kg_co2e_per_unit,well_to_tank_kg_co2e_per_unit,region,year,source,licence\n"
     "own/paper,Material,Paper,kg,0.9,,WLD,2026,Own measurements,CC0-1.0\n"
 )
+HISTORY = "date,external_id,quantity,provider\n2024-05-01,A-1,2.5,Former\n"
 PAYOUTS = "payout_id,paid_on,currency,amount,fee\npo_1,2026-11-02,EUR,5.00,0.30\n"
 STATEMENT = "booked_on;amount;currency;payer;reference\n2026-11-02;1.00;EUR;Somebody;thanks\n"
 
@@ -191,6 +192,9 @@ class Story:
 
     async def link(self, *words: str) -> Words:
         return (await self.fetch("SELECT id FROM offset_links ORDER BY created_at LIMIT 1"), *words)
+
+    async def history_import(self) -> Words:
+        return (await self.fetch("SELECT import_id FROM history_orders LIMIT 1"),)
 
     async def import_lots(self) -> Words:
         row = await self.fetch(

@@ -7,7 +7,7 @@ import click
 import msgspec
 import pytest
 
-from tests.apps.cli.story import FACTORS, PAYOUTS, PRICES, STATEMENT, TAXED_SELLER, Story, Words
+from tests.apps.cli.story import FACTORS, HISTORY, PAYOUTS, PRICES, STATEMENT, TAXED_SELLER, Story, Words
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.cli.database import ACTOR
@@ -21,8 +21,8 @@ SECRETS = ("tonne_test_", "tonne_live_", "whsec_", "lsec_")
 READING = (
     "demo, check, user list, secrets status, signing-keys list, doctor, archive list, archive verify, audit, "
     "org list, org show, account list, account show, key list, link list, "
-    "link show, page show, catalogue list, picture list, card show, invoice list, invoice pdf, invoice show, invoice "
-    "credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
+    "link show, page show, history list, catalogue list, picture list, card show, invoice list, invoice pdf, "
+    "invoice show, invoice credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
     "retirement export, retirement list, order list, order show, charge "
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
@@ -69,6 +69,10 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "link disable": lambda story: story.link(),
     "link enable": lambda story: story.link(),
     "page set": lambda story: story.account("--title", "Ours"),
+    "history import": lambda story: story.words(
+        "--account", story.world.ours_test.scope.account_id, story.file("history.csv", HISTORY)
+    ),
+    "history undo": lambda story: story.history_import(),
     "card set": lambda story: story.account("--method", "4242424242424242"),
     "card remove": lambda story: story.account(),
     "card link": lambda story: story.account(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.apps.cli.story import PAYOUTS, Story, Words
+from tests.apps.cli.story import HISTORY, PAYOUTS, Story, Words
 from tests.apps.cli.test_output import READING_COMMANDS
 from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
@@ -31,6 +31,7 @@ class Reading(Story):
         account_id = self.world.ours_test.scope.account_id
         self.run("link", "create", "--account", account_id, "--title", "One")
         self.run("hold-quota", "set", account_id, "500")
+        self.run("history", "import", self.file("history.csv", HISTORY), "--account", account_id)
         self.run("card", "set", account_id, "--method", "4242424242424242")
         self.run("catalogue", "import-lots", *(await self.import_lots()))
         self.run("payout", "import", self.file("payouts.csv", PAYOUTS))
@@ -72,6 +73,7 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "link list": lambda story: story.words("--account", story.world.ours_test.scope.account_id),
     "link show": lambda story: story.link(),
     "page show": lambda story: story.account(),
+    "history list": lambda story: story.words(),
     "card show": lambda story: story.account(),
     "catalogue list": lambda story: story.words("--mode", "live"),
     "lot list": lambda story: story.words("--mode", "live"),

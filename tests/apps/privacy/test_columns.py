@@ -85,6 +85,7 @@ KEPT = {
     "pending_events": {"document event_type trace": "only within a transaction; the rows are moved to events"},
     "exchange_rates": {"source": SELLER},
     "gateway_payouts": {"payout_id": GATEWAY},
+    "history_orders": {"external_id import_id link provider": OWN},
     "hold_quotas": {"subject_id": OWN},
     "invoice_orders": {"reference": ACCOUNTING},
     "invoices": {"record reference": ACCOUNTING},

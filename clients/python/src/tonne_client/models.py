@@ -1796,7 +1796,9 @@ class SustainabilityPage(Model):
     description: str
     """Plain text below the heading."""
     sections: list[PageSection]
-    """The sections below the total."""
+    """The sections below the total. `history` lists what the account states about its orders of former providers,
+    marked as not verified.
+    """
     logo_url: str | None
     """Address of the logo. Null if there is none."""
     url: str
@@ -1807,7 +1809,7 @@ class SustainabilityPage(Model):
     """Time of the last change. Null until the page is set up."""
 
 
-PageSection = Literal["bundles_breakdown", "certificates", "projects", "timeline", "unsdg"]
+PageSection = Literal["bundles_breakdown", "certificates", "history", "projects", "timeline", "unsdg"]
 
 
 class SustainabilityPageInput(TypedDict):
@@ -1822,7 +1824,9 @@ class SustainabilityPageInput(TypedDict):
     description: NotRequired[str | None]
     """Plain text below the heading."""
     sections: NotRequired[Sequence[PageSection] | None]
-    """The sections below the total."""
+    """The sections below the total. `history` lists what the account states about its orders of former providers,
+    marked as not verified.
+    """
     logo: NotRequired[LogoInput | None]
     """New logo. Null removes the logo."""
 

@@ -32,6 +32,7 @@ COMMANDS = (
     "key",
     "link",
     "page",
+    "history",
     "estimate",
     "factors",
     "catalogue",
@@ -186,6 +187,8 @@ def _load_sales(name: str) -> click.Command | None:
             from tonne.apps.cli.channels.links import link_group as command
         case "page":
             from tonne.apps.cli.channels.pages import page_group as command
+        case "history":
+            from tonne.apps.cli.selling.history import history as command
         case "estimate":
             from tonne.apps.cli.selling.estimates import estimate as command
         case "factors":

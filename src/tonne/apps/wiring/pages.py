@@ -39,6 +39,7 @@ from tonne.apps.workspace.developers.events_page import EventsPage
 from tonne.apps.workspace.developers.keys_page import KeysPage
 from tonne.apps.workspace.developers.requests_page import RequestsPage
 from tonne.apps.workspace.developers.webhooks_page import WebhooksPage
+from tonne.apps.workspace.history_page import HistoryPage
 from tonne.apps.workspace.invoices_page import InvoicesPage
 from tonne.apps.workspace.jump_page import JumpPage
 from tonne.apps.workspace.links.link_figures import LinkExport
@@ -67,7 +68,7 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         InvoicesPage(*page, parts.render_invoice).section(),
         StatementPage(*page).section(),
         *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
-        *(each(*page).section() for each in (AuditPacksPage, JumpPage, PeoplePage, AuditLogPage)),
+        *(each(*page).section() for each in (HistoryPage, AuditPacksPage, JumpPage, PeoplePage, AuditLogPage)),
     )
 
 

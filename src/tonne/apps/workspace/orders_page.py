@@ -13,6 +13,7 @@ from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
 from tonne.platform.values.paging import CursorInvalid, Position
+from tonne.selling.accounts.history.history_store import list_of_organisation
 from tonne.selling.accounts.names import Names, find_names, list_account_names
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.users.model import Right
@@ -43,6 +44,7 @@ class OrdersPage(DashboardPage, frozen=True):
             page = await _find(connection, viewer, query, query.start, PAGE)
             names = await find_names(connection, viewer.organisation_id, [order.account_id for order in page.orders])
             found = await list_account_names(connection, viewer.organisation_id, viewer.mode, limit=MAX_ACCOUNTS + 1)
+            has_history = bool(await list_of_organisation(connection, viewer.organisation_id, viewer.mode, limit=1))
         accounts = None if len(found.by_id) > MAX_ACCOUNTS else list(found.by_id.items())
         return self.layout.page(
             viewer,
@@ -55,6 +57,7 @@ class OrdersPage(DashboardPage, frozen=True):
             reasons={},
             layout="organisation.html",
             is_operator=False,
+            has_history=has_history,
             **list_values(),
         )
 

@@ -34,6 +34,7 @@ SECTIONS = {
     PageSection.PROJECTS: "Projects",
     PageSection.CERTIFICATES: "Certificates, each with its public page",
     PageSection.UNSDG: "UN Sustainable Development Goals of the projects",
+    PageSection.HISTORY: "Before Tonne: your orders of former providers, marked as not verified",
 }
 MAX_UPLOAD_BYTES = 2 * 1024 * 1024
 SAVE, PUBLISH, WITHDRAW = "save", "publish", "withdraw"

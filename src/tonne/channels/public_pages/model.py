@@ -41,6 +41,8 @@ class PageSection(StrEnum):
     CERTIFICATES = "certificates"
     # The goals of the United Nations that the projects contribute to.
     UNSDG = "unsdg"
+    # Orders of former providers, as the account states them.
+    HISTORY = "history"
 
 
 # The sections of pages that were never set up.

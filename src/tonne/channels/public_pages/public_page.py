@@ -27,11 +27,13 @@ from tonne.platform.web import visitor
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.platform.web.render import FRAMED_POLICY, Renderer
 from tonne.platform.web.visitor_language import visitor_language
+from tonne.selling.accounts.history.history_store import HistoryOrder, list_of_account
 from tonne.selling.accounts.logos.store import Logo, find_logo
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.transparency.shown_log import ShownLog, find_shown_log
 
 CERTIFICATES_SHOWN, CERTIFICATES_PER_PAGE = 5, 50
+HISTORY_SHOWN = 20
 PNG = b"image/png"
 Show = Callable[[Request, SustainabilityPage], Awaitable[Response]]
 
@@ -115,7 +117,15 @@ class PublicPage:
             certificates=_listed(found)[:CERTIFICATES_SHOWN],
             proof=await self._proof(page, found),
             has_more=len(found.certificates) > CERTIFICATES_SHOWN,
+            history=await self._history(page, found),
+            history_shown=HISTORY_SHOWN,
         )
+
+    async def _history(self, page: SustainabilityPage, found: PageFigures) -> list[HistoryOrder]:
+        """One more than is shown, if there are more. With a year chosen, none."""
+        if PageSection.HISTORY not in page.sections or found.figures.year is not None:
+            return []
+        return await self._reads.read(lambda tx: list_of_account(tx, page.scope, limit=HISTORY_SHOWN + 1))
 
     async def _proof(self, page: SustainabilityPage, found: PageFigures) -> ShownLog | None:
         """The log that the certificates of the page are in, if it lists any."""

@@ -17,7 +17,11 @@ _ENABLED = msgspec.Meta(description="Whether the page is public. A disabled page
 _SLUG = msgspec.Meta(description="Last part of the page's address. Earlier slugs redirect to it.", examples=["acme"])
 _TITLE = msgspec.Meta(description="Heading of the page.", examples=["Acme and the climate"])
 _DESCRIPTION = msgspec.Meta(description="Plain text below the heading.", examples=["We offset every delivery."])
-_SECTIONS = msgspec.Meta(description="The sections below the total.", examples=[["timeline", "projects"]])
+_SECTIONS = msgspec.Meta(
+    description="The sections below the total. `history` lists what the account states about its orders of former "
+    "providers, marked as not verified.",
+    examples=[["timeline", "projects"]],
+)
 
 
 class LogoIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -10,6 +10,15 @@ class OrganisationNotFound(TonneError, kind=Kind.NOT_FOUND, code="organisation_n
     message = "There is no such organisation. Run `tonne org list` to see all organisations."
 
 
+class HistoryImportNotFound(TonneError, kind=Kind.NOT_FOUND, code="history_import_not_found"):
+    """On the command line: there is no such import of earlier orders, or it was undone.
+
+    See `tonne history list`.
+    """
+
+    message = "There is no such import. Run `tonne history list` to see all imports."
+
+
 class KeyNotFound(TonneError, kind=Kind.NOT_FOUND, code="api_key_not_found"):
     """There is no such API key in this organisation and mode.
 

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Struct
 
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
-from tonne.platform.values.urls import MAX_URL_LENGTH, WEB, UrlInvalid, parse_url
+from tonne.platform.values.urls import HTTPS, MAX_URL_LENGTH, WEB, UrlInvalid, parse_url
 
 
 class RowError(Struct, frozen=True):
@@ -148,10 +149,10 @@ def parse_currency(cell: str) -> str:
     return cell
 
 
-def parse_web_url(cell: str) -> str:
+def parse_web_url(cell: str, schemes: Sequence[str] = WEB) -> str:
     try:
         # Browsers follow it, so it must not contain a password.
-        return str(parse_url(cell, WEB))
+        return str(parse_url(cell, schemes))
     except UrlInvalid as error:
         message = f"{quoted(cell)} is not a web address, because {error}: write one such as https://example.org/a."
         raise CellError(message) from error
@@ -193,5 +194,6 @@ Label = Annotated[str, Column(text(LABEL_LENGTH))]
 Slug = Annotated[str, Column(parse_slug)]
 Currency = Annotated[str, Column(parse_currency)]
 WebUrl = Annotated[str, Column(parse_web_url)]
+HttpsUrl = Annotated[str, Column(partial(parse_web_url, schemes=HTTPS))]
 Image = Annotated[str, Column(parse_image)]
 Date = Annotated[date, Column(parse_date)]

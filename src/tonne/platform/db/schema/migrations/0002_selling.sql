@@ -179,6 +179,29 @@ CREATE TABLE yearly_targets (
     CHECK ((budget_minor IS NULL) = (budget_currency IS NULL))
 );
 
+-- Orders of former providers, as an account states them: nobody has verified them, and nothing counts them.
+CREATE TABLE history_orders (
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    account_id       text NOT NULL,
+    id               text NOT NULL,
+    -- What `tonne history undo` removes together.
+    import_id        text NOT NULL,
+    imported_at      timestamptz NOT NULL,
+    provider         text NOT NULL CHECK (length(provider) BETWEEN 1 AND 100),
+    external_id      text NOT NULL CHECK (length(external_id) BETWEEN 1 AND 100),
+    ordered_on       date NOT NULL,
+    quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    amount_minor     bigint CHECK (amount_minor > 0),
+    currency         currency,
+    link             text CHECK (link LIKE 'https://%' AND length(link) <= 2048),
+    PRIMARY KEY (organisation_id, mode, account_id, provider, external_id),
+    FOREIGN KEY (organisation_id, mode, account_id) REFERENCES accounts (organisation_id, mode, id),
+    CHECK ((amount_minor IS NULL) = (currency IS NULL))
+);
+CREATE INDEX history_orders_of_account ON history_orders (organisation_id, mode, account_id, ordered_on, id);
+CREATE INDEX history_orders_of_organisation ON history_orders (organisation_id, mode, ordered_on, id);
+
 -- users --------------------------------------------------------------------------------------------------------
 
 -- The people who sign in to the dashboard. A user may belong to several organisations, or be an operator.

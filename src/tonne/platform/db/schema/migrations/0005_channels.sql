@@ -140,7 +140,7 @@ CREATE TABLE sustainability_pages (
     title               text NOT NULL CHECK (length(title) BETWEEN 1 AND 200),
     description         text NOT NULL DEFAULT '' CHECK (length(description) <= 2000),
     sections            text[] NOT NULL CHECK (sections <@ ARRAY [
-                            'bundles_breakdown', 'certificates', 'projects', 'timeline', 'unsdg']),
+                            'bundles_breakdown', 'certificates', 'history', 'projects', 'timeline', 'unsdg']),
     updated_at          timestamptz NOT NULL,
     -- What the total is shown in: `by_volume` or `by_price`.
     title_format        text NOT NULL DEFAULT 'by_volume',
