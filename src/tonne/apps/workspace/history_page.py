@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, time
 
-from tonne.apps.dashboard.page import DashboardPage
-from tonne.apps.dashboard.section import OrganisationSection
+from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Response

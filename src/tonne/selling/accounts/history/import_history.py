@@ -10,8 +10,17 @@ from typing import Annotated, ClassVar
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.columns import Column, Currency, Date, HttpsUrl, Label, decimal, precision_error
-from tonne.platform.documents.sheets.errors import RowError, SheetInvalid
+from tonne.platform.documents.sheets.columns import (
+    Column,
+    Currency,
+    Date,
+    HttpsUrl,
+    Label,
+    RowError,
+    SheetInvalid,
+    decimal,
+    precision_error,
+)
 from tonne.platform.documents.sheets.read_sheet import Row, SheetFile, Values, read_sheet
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, MassUnit, to_grams
