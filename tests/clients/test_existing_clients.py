@@ -11,6 +11,8 @@ from tests.selling.estimates.purchases.factor_set import import_transaction_fact
 from tests.support.api_client import ApiClient, codes, fields
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Database
+from tonne.platform.values.errors import Invalid
+from tonne.selling.estimates.shipping.read_method import read_method
 
 RECEIVER = "https://1.1.1.1/hook"
 KILOGRAM = {"mg": Decimal(1_000_000), "g": Decimal(1000), "kg": Decimal(1), "t": Decimal("0.001")}
@@ -221,6 +223,66 @@ async def test_a_method_without_an_open_factor_is_refused_with_those_that_have_o
     assert words in refused.json()["errors"][0]["message"]
     leg = await api.post("/v1/estimates/shipping/multi-leg", _FREIGHT | {"legs": [_BY_RAIL | {"method": method}]})
     assert fields(leg) == [f"legs[0].{field}"]
+
+
+_TRUCKS = [
+    *("truck", "truck_generic_van", "truck_rigid_7_5t", "truck_rigid_12t", "truck_rigid_20t", "truck_rigid_26t"),
+    *("truck_rigid_32t", "truck_articulated_34t", "truck_articulated_40t", "truck_articulated_44t"),
+    *("truck_articulated_60t", "truck_articulated_72t"),
+]
+_FUELS = [
+    *("gasoline", "diesel", "99_diesel_1_biodiesel", "98_diesel_2_biodiesel", "95_diesel_5_biodiesel"),
+    *("93_diesel_7_biodiesel", "90_diesel_10_biodiesel", "80_diesel_20_biodiesel", "50_diesel_50_biodiesel"),
+    *("ethanol_from_corn", "hvo_from_tallow", "lpg", "cng", "lng", "auto_detect"),
+]
+_SHIPS = [
+    *("sea_oil_tanker_small", "sea_oil_tanker_medium", "sea_oil_tanker_large", "sea_oil_tanker_huge"),
+    *("sea_general_cargo_small", "sea_general_cargo_large", "sea_bulk_carrier_small", "sea_bulk_carrier_medium"),
+    *("sea_bulk_carrier_large", "sea_ropax", "sea_roro"),
+]
+_LANES = [f"aggregated_{lane}" for lane in ("panama_trade", "transatlantic", "transsuez", "transpacific", "other")]
+_SITES = [
+    *("maritime_container_terminal", "maritime_container_terminal_ambient", "maritime_container_terminal_chilled"),
+    *(f"{site}_{kind}" for site in ("transhipment_site", "warehouse") for kind in ("ambient", "chilled", "mixed")),
+]
+_SENT: list[Any] = [
+    *({"vehicle_type": truck, "fuel": fuel} for truck in _TRUCKS for fuel in _FUELS),
+    *(_ROAD | {"gradient": gradient} for gradient in ("flat", "hilly", "mountainous")),
+    *(_ROAD | {"emission_standard": f"euro{number}"} for number in range(1, 7)),
+    *(
+        _ROAD | {"situation": f"{road}_{area}_{traffic}"}
+        for road in ("city", "motorway", "arterial_road")
+        for area in ("urban", "rural")
+        for traffic in ("freeflow", "heavy_traffic", "stop_and_go")
+    ),
+    *({"vessel_type": ship} | fuel for ship in _SHIPS for fuel in ({}, *({"fuel": f} for f in ("HFO", "MGO", "LNG")))),
+    *(_LANE | {"trade_lane": lane} for lane in (*_LANES, "disaggregated_asia_to_north_europe", "disaggregated_other")),
+    *_SITES,
+]
+
+
+def test_everything_that_existing_clients_send_has_a_factor_or_is_said_to_have_none() -> None:
+    wrong = []
+    for sent in _SENT:
+        try:
+            read_method(sent)
+        except (Invalid, ValueError) as error:
+            if "no open factor for" not in str(error).casefold():
+                wrong.append((sent, str(error)))
+    assert wrong == []
+
+
+async def test_a_leg_without_a_route_is_refused_for_its_method_first(api: ApiClient) -> None:
+    site = await api.post(
+        "/v1/estimates/shipping/multi-leg", _FREIGHT | {"legs": [_BY_RAIL, {"method": "warehouse_mixed"}]}
+    )
+    assert fields(site)[0] == "legs[1].method"
+
+
+async def test_other_query_parameters_stay_refused(api: ApiClient) -> None:
+    for path in ("/v1/webhooks", "/v1/projects", "/v1/orders"):
+        refused = await api.get(f"{path}?colour=green")
+        assert (refused.status_code, fields(refused)) == (400, ["colour"]), path
 
 
 async def test_projects_have_what_existing_clients_show_of_them(api: ApiClient) -> None:

@@ -2591,10 +2591,10 @@ export interface ShippingInput {
   estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /** What is shipped. */
   shipment: ShipmentInput;
-  /** How far, or from where to where. */
-  route: ShippingRouteInput;
   /** A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship. */
   method: string | MethodDetails;
+  /** How far, or from where to where. */
+  route: ShippingRouteInput;
   /**
    * Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for the
    * UK.
@@ -2625,23 +2625,6 @@ export interface ShipmentInput {
 }
 
 export type CargoType = "average" | "container_only" | "heavyweight" | "lightweight";
-
-/** A distance (`amount` and `unit`), or two places. */
-export interface ShippingRouteInput {
-  /** The length of the route, a decimal string. */
-  amount?: Decimal | null | undefined;
-  /** The unit of `amount`. */
-  unit?: DistanceUnit | null | undefined;
-  /** Where the route starts. */
-  source?: PlaceInput | null | undefined;
-  /** Where the route ends. */
-  destination?: PlaceInput | null | undefined;
-  /** By sea: the way between the oceans that the ship takes. */
-  transit_corridor?: TransitCorridor | null | undefined;
-}
-
-/** Ways between the oceans. The short names mean the same as the long ones. */
-export type TransitCorridor = "cape_of_good_hope" | "panama" | "panama_canal" | "suez" | "suez_canal";
 
 /**
  * A truck with its `vehicle_type` and `fuel`, or a ship with its `vessel_type`. Not all have an open emission factor:
@@ -2684,6 +2667,23 @@ export type Gradient = "flat" | "hilly" | "mountainous";
 export type EmissionStandard = "euro1" | "euro2" | "euro3" | "euro4" | "euro5" | "euro6";
 
 export type RoRoLoad = "freight_only" | "trailer_only" | "truck_and_trailer";
+
+/** A distance (`amount` and `unit`), or two places. */
+export interface ShippingRouteInput {
+  /** The length of the route, a decimal string. */
+  amount?: Decimal | null | undefined;
+  /** The unit of `amount`. */
+  unit?: DistanceUnit | null | undefined;
+  /** Where the route starts. */
+  source?: PlaceInput | null | undefined;
+  /** Where the route ends. */
+  destination?: PlaceInput | null | undefined;
+  /** By sea: the way between the oceans that the ship takes. */
+  transit_corridor?: TransitCorridor | null | undefined;
+}
+
+/** Ways between the oceans. The short names mean the same as the long ones. */
+export type TransitCorridor = "cape_of_good_hope" | "panama" | "panama_canal" | "suez" | "suez_canal";
 
 export interface Shipping {
   /** Id of the estimate. */
@@ -2904,10 +2904,10 @@ export interface MultiLegShippingInput {
 }
 
 export interface ShippingLegInput {
-  /** How far, or from where to where. */
-  route: ShippingRouteInput;
   /** A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship. */
   method: string | MethodDetails;
+  /** How far, or from where to where. */
+  route: ShippingRouteInput;
   /**
    * Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for the
    * UK.

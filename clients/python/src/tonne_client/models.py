@@ -2794,10 +2794,10 @@ class ShippingInput(TypedDict):
     """The unit in which masses of the response are written."""
     shipment: ShipmentInput
     """What is shipped."""
-    route: ShippingRouteInput
-    """How far, or from where to where."""
     method: str | MethodDetailsParams
     """A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship."""
+    route: ShippingRouteInput
+    """How far, or from where to where."""
     country_code: NotRequired[str | None]
     """Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for
     the UK.
@@ -2826,24 +2826,6 @@ class ShipmentInput(TypedDict):
 
 
 CargoType = Literal["average", "container_only", "heavyweight", "lightweight"]
-
-
-class ShippingRouteInput(TypedDict):
-    """A distance (`amount` and `unit`), or two places."""
-
-    amount: NotRequired[DecimalInput | None]
-    """The length of the route, a decimal string."""
-    unit: NotRequired[DistanceUnit | None]
-    """The unit of `amount`."""
-    source: NotRequired[PlaceInput | None]
-    """Where the route starts."""
-    destination: NotRequired[PlaceInput | None]
-    """Where the route ends."""
-    transit_corridor: NotRequired[TransitCorridor | None]
-    """By sea: the way between the oceans that the ship takes."""
-
-
-TransitCorridor = Literal["cape_of_good_hope", "panama", "panama_canal", "suez", "suez_canal"]
 
 
 class MethodDetails(Model):
@@ -2965,6 +2947,24 @@ EmissionStandard = Literal["euro1", "euro2", "euro3", "euro4", "euro5", "euro6"]
 
 
 RoRoLoad = Literal["freight_only", "trailer_only", "truck_and_trailer"]
+
+
+class ShippingRouteInput(TypedDict):
+    """A distance (`amount` and `unit`), or two places."""
+
+    amount: NotRequired[DecimalInput | None]
+    """The length of the route, a decimal string."""
+    unit: NotRequired[DistanceUnit | None]
+    """The unit of `amount`."""
+    source: NotRequired[PlaceInput | None]
+    """Where the route starts."""
+    destination: NotRequired[PlaceInput | None]
+    """Where the route ends."""
+    transit_corridor: NotRequired[TransitCorridor | None]
+    """By sea: the way between the oceans that the ship takes."""
+
+
+TransitCorridor = Literal["cape_of_good_hope", "panama", "panama_canal", "suez", "suez_canal"]
 
 
 class Shipping(Model):
@@ -3218,10 +3218,10 @@ class MultiLegShippingInput(TypedDict):
 class ShippingLegInput(TypedDict):
     """ShippingLegInput"""
 
-    route: ShippingRouteInput
-    """How far, or from where to where."""
     method: str | MethodDetailsParams
     """A name of GET /v1/estimates/shipping/methods, or an object for a truck or a ship."""
+    route: ShippingRouteInput
+    """How far, or from where to where."""
     country_code: NotRequired[str | None]
     """Where the goods are shipped. A factor of that country is used if one was imported; those of the package are for
     the UK.

@@ -132,7 +132,7 @@ def read_method(value: Any) -> Method:
 
 def _unknown(name: str) -> str:
     if name.startswith(_SITES):
-        return "no open factor for logistics sites exists. Leave the leg out"
+        return "no open factor for logistics sites exists, only for road, rail, sea and air. Leave out the leg"
     sized = [each for each, method in METHODS.items() if method.mode is TransportMode.SEA and name.startswith(each)]
     if sized:
         return f"no open factor for these sizes and fuels exists. There is one for {sized[0]}, the average of all"

@@ -85,16 +85,18 @@ class ShipmentIn(msgspec.Struct, forbid_unknown_fields=True):
 
 class ShippingIn(CommonIn, kw_only=True):
     shipment: Annotated[ShipmentIn, Meta(description="What is shipped.")]
-    route: Annotated[ShippingRouteIn, Meta(description="How far, or from where to where.")]
+    # First, because the fault of a method that has no route, such as a warehouse, is about the method.
     method: MethodIn
+    route: Annotated[ShippingRouteIn, Meta(description="How far, or from where to where.")]
     country_code: FactorCountry = None
     is_shipment: IsShipment = None
     shipped_at: ShippedAt = None
 
 
 class ShippingLegIn(msgspec.Struct, forbid_unknown_fields=True):
-    route: Annotated[ShippingRouteIn, Meta(description="How far, or from where to where.")]
+    # First, because the fault of a method that has no route, such as a warehouse, is about the method.
     method: MethodIn
+    route: Annotated[ShippingRouteIn, Meta(description="How far, or from where to where.")]
     country_code: FactorCountry = None
 
 
