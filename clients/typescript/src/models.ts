@@ -2659,8 +2659,8 @@ export type TruckType = "truck" | "truck_articulated_34t" | "truck_articulated_4
 
 export type VesselType = "container_ship" | "sea_bulk_carrier_large" | "sea_bulk_carrier_medium" | "sea_bulk_carrier_small" | "sea_general_cargo_large" | "sea_general_cargo_small" | "sea_oil_tanker_huge" | "sea_oil_tanker_large" | "sea_oil_tanker_medium" | "sea_oil_tanker_small" | "sea_ropax" | "sea_roro";
 
-/** In lower case by road, in capitals at sea. */
-export type Fuel = "50_diesel_50_biodiesel" | "80_diesel_20_biodiesel" | "90_diesel_10_biodiesel" | "93_diesel_7_biodiesel" | "95_diesel_5_biodiesel" | "98_diesel_2_biodiesel" | "99_diesel_1_biodiesel" | "HFO" | "LNG" | "MGO" | "auto_detect" | "cng" | "diesel" | "ethanol_from_corn" | "gasoline" | "hvo_from_tallow" | "lng" | "lpg";
+/** LNG is also accepted in capitals, as at sea. Two names that differ in nothing else break generated clients. */
+export type Fuel = "50_diesel_50_biodiesel" | "80_diesel_20_biodiesel" | "90_diesel_10_biodiesel" | "93_diesel_7_biodiesel" | "95_diesel_5_biodiesel" | "98_diesel_2_biodiesel" | "99_diesel_1_biodiesel" | "HFO" | "MGO" | "auto_detect" | "cng" | "diesel" | "ethanol_from_corn" | "gasoline" | "hvo_from_tallow" | "lng" | "lpg";
 
 export type Gradient = "flat" | "hilly" | "mountainous";
 

@@ -2927,7 +2927,6 @@ Fuel = Literal[
     "98_diesel_2_biodiesel",
     "99_diesel_1_biodiesel",
     "HFO",
-    "LNG",
     "MGO",
     "auto_detect",
     "cng",

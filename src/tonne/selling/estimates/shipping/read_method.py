@@ -33,7 +33,7 @@ VesselType = StrEnum(
 
 
 class Fuel(StrEnum):
-    """In lower case by road, in capitals at sea."""
+    """LNG is also accepted in capitals, as at sea. Two names that differ in nothing else break generated clients."""
 
     GASOLINE = "gasoline"
     DIESEL = "diesel"
@@ -52,7 +52,6 @@ class Fuel(StrEnum):
     AUTO_DETECT = "auto_detect"
     HEAVY_OIL = "HFO"
     GAS_OIL = "MGO"
-    LNG_AT_SEA = "LNG"
 
 
 Gradient = StrEnum("Gradient", "flat hilly mountainous")
@@ -118,7 +117,8 @@ OBJECTS: Sequence[Mapping[str, Any]] = (
 def read_method(value: Any) -> Method:
     """Raises ValueError or Invalid, which name what exists."""
     if isinstance(value, dict):
-        sent = read(Document(b"", value), MethodDetails)
+        same = {"fuel": "lng"} if value.get("fuel") == "LNG" else {}
+        sent = read(Document(b"", value | same), MethodDetails)
         if (sent.vehicle_type is None) == (sent.vessel_type is None):
             raise ValueError("an object has a vehicle_type, or a vessel_type")
         if sent.vehicle_type is not None:
