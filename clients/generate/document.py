@@ -1,16 +1,12 @@
 """The OpenAPI document of this checkout, read into the operations that the clients offer."""
 
-import asyncio
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from clients.generate.names import ACTIONS, VERBS, method_words
-from tonne.apps.wiring.app import Services
-from tonne.platform.db.database import Database
-from tonne.platform.settings.settings import Settings
+from tools.docs.openapi import openapi_document
 
 REF = "#/components/schemas/"
 Schema = Mapping[str, Any]
@@ -98,7 +94,10 @@ class Document:
         return fields["data"]["items"] if is_page else None
 
     def used(self, *, in_requests: bool) -> set[str]:
-        """Names of the schemas that requests, or responses and events, contain."""
+        """Names of the schemas that requests, or responses and events, contain.
+
+        A request that a response repeats as it was sent has the type of the request.
+        """
         if in_requests:
             roots = [operation.body for operation in self.operations if operation.body is not None]
         else:
@@ -107,7 +106,7 @@ class Document:
         names: set[str] = set()
         for root in roots:
             self._add_names(root, names)
-        return names
+        return names if in_requests else {name for name in names if not name.endswith("Input")}
 
     def _add_names(self, node: Any, names: set[str]) -> None:
         if isinstance(node, list):
@@ -186,10 +185,7 @@ class Document:
 
 def read_document() -> Document:
     """The document that a service of this checkout serves. It needs no database."""
-    settings = Settings(public_url="https://tonne.example", secret_key="A" * 43 + "=")
-    services = Services(Database("postgresql://localhost/unused", settings), settings)
-    (route,) = [route for route in services.routes() if route.path == "/openapi.json"]
-    return Document(json.loads(asyncio.run(route.endpoint(None)).body))  # type: ignore[arg-type]
+    return Document(openapi_document())
 
 
 def _check_names(operations: list[Operation]) -> None:

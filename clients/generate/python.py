@@ -261,7 +261,8 @@ def _runtime(annotation: str, *, is_union: bool) -> str:
     """The type as an argument. A union is no `type` for type checkers."""
     if annotation == "None":
         return "type(None)"
-    return f"cast({f'type[{annotation}]'!r}, {annotation})" if is_union or " | " in annotation else annotation
+    is_union = is_union or (" | " in annotation and not annotation.startswith("builtins.list["))
+    return f"cast({f'type[{annotation}]'!r}, {annotation})" if is_union else annotation
 
 
 def _is_union(schema: Schema, document: Document) -> bool:

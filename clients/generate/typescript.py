@@ -49,8 +49,8 @@ class TypeScriptTypes:
             item = self.of(schema["items"]) if schema.get("items") else "unknown"
             return f"({item})[]" if " | " in item else f"{item}[]"
         if is_object(schema):
-            fields = "; ".join(f"{name}: {self.of(found)}" for name, found in schema["properties"].items())
-            return f"{{ {fields} }}"
+            fields = (f"{_name(name, schema)}: {self.of(found)}" for name, found in schema["properties"].items())
+            return f"{{ {'; '.join(fields)} }}"
         value = map_value(schema)
         return f"Record<string, {self.of(value) if value else 'unknown'}>"
 
@@ -77,11 +77,15 @@ def models(document: Document) -> str:
 
 
 def _field(field: str, found: Schema, schema: Schema, types: TypeScriptTypes) -> str:
-    mark = "" if field in schema.get("required", ()) else "?"
-    own = field if re.fullmatch(r"\w+", field) else json.dumps(field)
+    name = _name(field, schema)
     # With `| undefined`, a variable that may be undefined can be passed on.
-    annotation = types.of(found) + (" | undefined" if mark else "")
-    return f"{_comment(found.get('description', ''), '  ')}  {own}{mark}: {annotation};\n"
+    annotation = types.of(found) + (" | undefined" if name.endswith("?") else "")
+    return f"{_comment(found.get('description', ''), '  ')}  {name}: {annotation};\n"
+
+
+def _name(field: str, schema: Schema) -> str:
+    own = field if re.fullmatch(r"\w+", field) else json.dumps(field)
+    return own if field in schema.get("required", ()) else f"{own}?"
 
 
 def _comment(text: str, indent: str) -> str:

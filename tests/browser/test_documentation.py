@@ -1,12 +1,19 @@
 """The documentation in a browser: search, colours, narrow screens, accessibility, and no request to another host."""
 
 import asyncio
+import re
 
 from playwright.async_api import Page, expect
 
-from tests.browser.checks import WIDTHS, assert_accessible
+from tests.browser.checks import WIDTHS, assert_accessible, screenshot
+from tests.browser.test_dashboard import sign_in
 from tests.browser.visit import Visit
+from tests.support.api_client import ApiClient
+from tests.support.world import World
+from tonne.apps.wiring.app import Services
 from tools.docs import build as builder
+
+KEPT = "() => JSON.stringify([localStorage, sessionStorage, location.href, history.state, document.cookie])"
 
 
 async def test_people_read_and_search_the_documentation(visit: Visit) -> None:
@@ -28,6 +35,36 @@ async def test_people_read_and_search_the_documentation(visit: Visit) -> None:
     plain = await visit("/docs/", javascript=False)
     await plain.get_by_role("link", name="First order").first.click()
     await expect(plain.get_by_role("heading", name="First order", level=1)).to_be_visible()
+
+
+async def test_code_is_for_the_reader(visit: Visit, services: Services, world: World, api: ApiClient) -> None:
+    await asyncio.to_thread(builder.build)
+    signed_out = await visit("/docs/first-order/")
+    code = signed_out.locator("pre code")
+    await expect(code.filter(has_text=f"export BASE={visit.site}")).to_have_count(1)
+    await expect(code.filter(has_text="localhost:8080")).to_have_count(0)
+    await expect(signed_out.locator(".test-key")).to_have_count(0)
+
+    page = await sign_in(visit, services, world)
+    for address in ("first-order", "clients", "estimates"):
+        await page.goto(f"{visit.site}/docs/{address}/")
+        code = page.locator(".md-content pre code")
+        button = page.get_by_role("button", name="Use a test key of Ours on this page")
+        await expect(button).to_be_visible()
+        await assert_accessible(page)
+        await button.click()
+        await expect(page.get_by_role("status").filter(has_text="This page uses a test key of Ours")).to_be_visible()
+        keys = set(re.findall(r"tonne_test_[\w-]{43}", " ".join(await code.all_inner_texts())))
+        assert len(keys) == 1
+        key = keys.pop()
+        assert (await api.as_key(key).get("/v1/orders")).status_code == 200
+        await expect(code.filter(has_text="$KEY")).to_have_count(0)
+        await expect(code.filter(has_text="localhost:8080")).to_have_count(0)
+        assert key not in await page.evaluate(KEPT)
+    await screenshot(page, "documentation-key")
+    await page.reload()
+    await expect(button).to_be_visible()
+    assert key not in await page.content()
 
 
 async def _assert_fits(page: Page) -> None:

@@ -14,6 +14,7 @@ from tests.conftest import POPULATED, Server
 from tests.support.processes import HOST, Process, free_port
 from tests.support.tls import Authority
 from tests.support.world import World
+from tools.docs.openapi import inlined
 
 
 @dataclass
@@ -53,8 +54,7 @@ class Service:
             process.stop()
 
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(f"{self.url}/openapi.json", timeout=60).json()
-        return found
+        return inlined(httpx.get(f"{self.url}/openapi.json", timeout=60).json())
 
 
 @pytest.fixture(scope="session")

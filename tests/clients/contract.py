@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx
@@ -129,6 +129,9 @@ def check_value(value: Any, hint: Any, where: str = "") -> None:
     elif origin is dict:
         for key, item in value.items():
             check_value(item, get_args(hint)[1], f"{where}.{key}")
+    elif is_typeddict(hint):
+        # A request as it was sent.
+        assert type(value) is dict, f"{where}: {value!r} is not {hint}"
     elif isinstance(hint, type) and issubclass(hint, Model):
         assert type(value) is hint, f"{where}: {value!r} is not {hint}"
         check_model(value, where)

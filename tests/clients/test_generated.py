@@ -11,12 +11,12 @@ from tests.clients.contract import check_value, sample
 from tests.support.api_client import ApiClient
 from tonne_client import AsyncClient, Client, models
 from tonne_client.base_model import converter
+from tools.docs.openapi import inlined
 
 
 @pytest.fixture
 async def document(api: ApiClient) -> dict[str, Any]:
-    found: dict[str, Any] = (await api.http.get("/openapi.json")).json()
-    return found
+    return inlined((await api.http.get("/openapi.json")).json())
 
 
 def test_the_generated_files_are_up_to_date(document: dict[str, Any]) -> None:

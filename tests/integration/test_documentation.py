@@ -29,6 +29,7 @@ from tests.integration.snippets import LANGUAGES, Snippet, pages, snippets_of
 from tests.support.command import wait_until
 from tests.support.processes import HOST, ROOT, Process, environment, free_port
 from tonne.platform.settings.load_settings import load_settings
+from tools.docs.openapi import inlined
 
 SNIPPETS = {page.relative_to(ROOT).as_posix(): snippets_of(page) for page in pages()}
 RUN_LANGUAGES = {"bash", "console"}
@@ -141,7 +142,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         with fork_server(folder, programs / "tonne"):
             tonne.wait_until_ready(port, within_s=180)
             facts = msgspec.json.decode((folder / "var" / "demo.json").read_bytes())
-            document = httpx.get(f"{url}/openapi.json", timeout=60).json()
+            document = inlined(httpx.get(f"{url}/openapi.json", timeout=60).json())
             path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
             given = {
                 "PATH": path,

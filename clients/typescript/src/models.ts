@@ -24,7 +24,18 @@ export interface Fault {
   field?: string | null | undefined;
 }
 
-/** The body of a request to a receiver. */
+/** Instead of a part of the response. `error` is the first of `errors`. */
+export interface Refusal {
+  /** The first of `errors`. */
+  error: Fault;
+  /** Everything that is wrong with the request. */
+  errors: Fault[];
+}
+
+/**
+ * The body of a request to a receiver. It carries one event or more, which may be of different types. Ignore types that
+ * you do not know.
+ */
 export interface WebhookDelivery {
   /** In the order in which they occurred in each account. */
   events: WebhookEvent[];
@@ -708,8 +719,8 @@ export interface OrderByEstimateInput {
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -859,8 +870,8 @@ export interface OrderByMassInput {
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -912,8 +923,8 @@ export interface OrderByValueInput {
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -936,8 +947,8 @@ export interface OrderBatchInput {
    */
   idempotency_key?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -1023,8 +1034,8 @@ export interface LockedQuoteInput {
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -1132,8 +1143,8 @@ export interface CancelInput {
    */
   refund?: boolean | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -1204,8 +1215,8 @@ export interface OffsetLinkInput {
   /** Language of the page for people whose browser asks for no language that we have. Null: the account's. */
   language?: LanguageCode | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -1333,8 +1344,8 @@ export interface LinkSecretRotateInput {
   /** For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`. */
   overlap_s?: number | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -1366,8 +1377,8 @@ export interface CheckoutInput {
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: CustomerInput | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -1993,8 +2004,8 @@ export interface EstimateInput {
   /** The unit in which masses of the response are written. */
   estimate_mass_unit?: EstimateMassUnit | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2051,8 +2062,8 @@ export interface FlightEstimateInput {
   /** How many people travel. One if it is left out. */
   passengers?: number | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2095,9 +2106,7 @@ export interface FlightEstimate {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -2110,6 +2119,8 @@ export interface FlightEstimate {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: FlightEstimateInput;
   /** Without detours, which the factors include. */
   distance: Distance;
   /** Where the distance comes from. */
@@ -2234,8 +2245,8 @@ export interface ElectricityEstimateInput {
   /** Country of the grid. Left out: the world's, or the median of all countries. */
   country_code?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2266,9 +2277,7 @@ export interface ElectricityEstimate {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -2281,6 +2290,8 @@ export interface ElectricityEstimate {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: ElectricityEstimateInput;
   /** The factor of the grid. */
   emission_factor: EmissionFactor;
 }
@@ -2310,8 +2321,8 @@ export interface PassengerTransportationEstimateInput {
   /** When they travelled; a day is midnight UTC. */
   passenger_transportation_travelled_at?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2384,9 +2395,7 @@ export interface PassengerTransportationEstimate {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -2399,6 +2408,8 @@ export interface PassengerTransportationEstimate {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: PassengerTransportationEstimateInput;
   /** The legs in their order. Their masses add up to `mass`. */
   legs: JourneyLeg[];
   /** Whether somebody has really travelled. */
@@ -2430,8 +2441,8 @@ export interface PassengerAnnotationsInput {
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2459,8 +2470,8 @@ export interface HotelEstimateInput {
   /** How many rooms. One if it is left out. */
   rooms?: number | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2482,9 +2493,7 @@ export interface HotelEstimate {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -2497,6 +2506,8 @@ export interface HotelEstimate {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: HotelEstimateInput;
   /** The factor of a room and a night. */
   emission_factor: EmissionFactor;
 }
@@ -2524,8 +2535,8 @@ export interface EmissionFactorEstimateInput {
   /** Whether to add the factor's well-to-tank part, if it is published apart. False if left out. */
   well_to_tank?: boolean | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2554,9 +2565,7 @@ export interface EmissionFactorEstimate {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -2569,6 +2578,8 @@ export interface EmissionFactorEstimate {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: EmissionFactorEstimateInput;
   /** The factor. */
   emission_factor: EmissionFactor;
 }
@@ -2605,8 +2616,8 @@ export interface ShippingInput {
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2702,9 +2713,7 @@ export interface Shipping {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -2717,6 +2726,8 @@ export interface Shipping {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: ShippingInput;
   /** Whether the goods were shipped. */
   is_shipment: boolean;
   /** When, or null. */
@@ -2866,8 +2877,8 @@ export interface ShippingAnnotationsInput {
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2897,8 +2908,8 @@ export interface MultiLegShippingInput {
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -2932,9 +2943,7 @@ export interface MultiLegShipping {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -2947,6 +2956,8 @@ export interface MultiLegShipping {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: MultiLegShippingInput;
   /** Whether the goods were shipped. */
   is_shipment: boolean;
   /** When, or null. */
@@ -3055,9 +3066,7 @@ export interface Shipment {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -3070,6 +3079,8 @@ export interface Shipment {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: ShippingInput | MultiLegShippingInput;
   /** Whether the goods were shipped. */
   is_shipment: boolean;
   /** When, or null. */
@@ -3111,8 +3122,8 @@ export interface TransactionInput {
   /** What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used. */
   diet?: Diet | null | undefined;
   /**
-   * Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-   * there is none. One of the two is required. Instead of the account header.
+   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+   * Instead of the account header.
    */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -3157,9 +3168,7 @@ export interface Transaction {
    * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
    * there is no price.
    */
-  quote: Record<string, unknown>;
-  /** The request that this version was calculated from, as it was sent. */
-  request: Record<string, unknown>;
+  quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
   /** Only if one was sent. */
@@ -3172,6 +3181,8 @@ export interface Transaction {
   explain: ExplainStep[];
   /** The factors that were used, as they were then. */
   emission_factors: EmissionFactor[];
+  /** The request that this version was calculated from, as it was sent. */
+  request: TransactionInput;
   /** The factor that was used. */
   emission_factor: EmissionFactor;
   /** What one unit of the value costs in the currency of the factor. Null if it is the same. */

@@ -651,7 +651,10 @@ export class EstimatesResource {
    * order: each item is an estimate, or an object with `error` and `errors`. One that is refused does not affect the
    * others. Every item counts as a request against the rate limit.
    */
-  createBatch(body: { kind: string }[], options: CreateOptions = {}): Promise<Record<string, unknown>[]> {
+  createBatch(
+    body: { kind: string }[],
+    options: CreateOptions = {},
+  ): Promise<(models.FlightEstimate | models.ElectricityEstimate | models.PassengerTransportationEstimate | models.HotelEstimate | models.EmissionFactorEstimate | models.Shipping | models.MultiLegShipping | models.Refusal)[]> {
     return this.#caller.call("POST", "/v1/estimates/batch", { body, repeat: "header" }, options);
   }
 
@@ -787,7 +790,7 @@ export class EstimatesResource {
   createTransactionBatch(
     body: models.TransactionInput[],
     options: CreateOptions = {},
-  ): Promise<Record<string, unknown>[]> {
+  ): Promise<(models.Transaction | models.Refusal)[]> {
     return this.#caller.call("POST", "/v1/estimates/transactions/batch", { body, repeat: "items" }, options);
   }
 
@@ -1050,7 +1053,7 @@ export class OrdersResource {
     orderId: string,
     query: { number?: string | undefined } = {},
     options: CallOptions = {},
-  ): Promise<Record<string, unknown>> {
+  ): Promise<{ "@context": string[]; id: string; type: string[]; issuer: { id?: string; name?: string }; validFrom: string; credentialSubject: Record<string, unknown>; credentialStatus?: Record<string, unknown>; evidence?: Record<string, unknown>[]; proof: Record<string, unknown> }> {
     return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/credential.json`, { query }, options);
   }
 

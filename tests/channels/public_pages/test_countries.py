@@ -40,8 +40,8 @@ def test_names_are_in_the_visitors_language() -> None:
 def test_the_map_is_small_and_has_the_size_of_the_places() -> None:
     world = asset("world.svg")
     assert world is not None
-    assert len(world.body) < 10_000
-    assert f'viewBox="0 0 {MAP_WIDTH} {MAP_HEIGHT}"'.encode() in world.body
+    assert len(world.plain) < 10_000
+    assert f'viewBox="0 0 {MAP_WIDTH} {MAP_HEIGHT}"'.encode() in world.plain
 
 
 def test_vintages_are_joined_to_ranges() -> None:

@@ -10,6 +10,7 @@ from tests.support.api_client import ApiClient
 from tests.support.orders import place
 from tests.support.receivers import Delivery, Receiver
 from tonne.platform.values.context import utc_now
+from tools.docs.openapi import inlined
 
 # About the connection and the transfer of the body.
 NOT_DECLARED = {"host", "accept", "accept-encoding", "content-length", "content-type"}
@@ -31,7 +32,7 @@ def check(document: dict[str, Any], delivery: Delivery) -> set[str]:
 
 
 async def test_interface_4_deliveries_match_the_document(api: ApiClient, stage: Stage, receiver: Receiver) -> None:
-    document = (await api.http.get("/openapi.json")).json()
+    document = inlined((await api.http.get("/openapi.json")).json())
     hook = await stage.register(receiver.url)
     await place(stage.services, stage.one, utc_now())
     jobs = (stage.services.issue_invoices, stage.services.follow_up_invoices, stage.services.allocate_orders)

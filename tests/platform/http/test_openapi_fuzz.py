@@ -14,6 +14,7 @@ from tests.platform.http.conftest import LiveServer
 from tests.support.api_client import ApiClient
 from tests.support.rounds import IS_LONG
 from tests.support.world import World
+from tools.docs.openapi import inlined
 
 # Some data are valid by their schema but break a rule that a schema cannot state: percentages that sum to 100, bundles
 # that exist, a mass of at least one gram. This check would report each of them.
@@ -64,7 +65,7 @@ async def test_orders_with_existing_ids_respond_as_the_document_says(
         "percentage": [100, "100", 50, "50.00"],
         "quote_id": [(await live_api.post("/v1/quotes", {"value": "20.00"})).json()["id"]],
     }
-    document = (await live_api.http.get("/openapi.json")).json()
+    document = inlined((await live_api.http.get("/openapi.json")).json())
     narrowed = tmp_path / "narrowed.json"
     narrowed.write_text(json.dumps(with_known_values(with_numbers(document), known)))
     options = ("--include-path-regex", "^/v1/(orders/|quotes)", "--mode", "positive", "--phases", "fuzzing")

@@ -16,6 +16,7 @@ from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Database
 from tonne.platform.http.route import MAX_BODY_BYTES, Access, Route
 from tonne.platform.settings.settings import Settings
+from tools.docs.openapi import inlined
 
 # About the transfer of the body, or for browsers only.
 NOT_DECLARED = {"content-type", "content-length", "x-content-type-options", "referrer-policy"}
@@ -77,7 +78,7 @@ class CheckedClient:
 
 @pytest.fixture
 async def client(api: ApiClient) -> CheckedClient:
-    return CheckedClient(api, (await api.http.get("/openapi.json")).json())
+    return CheckedClient(api, inlined((await api.http.get("/openapi.json")).json()))
 
 
 def api_routes(services: Services) -> list[Route]:

@@ -17,8 +17,10 @@ from tonne.selling.orders.model import EVENT_TYPES, STATUS_KEPT
 from tonne.supply.certificates.reissue_certificate import REPLACED
 from tonne.supply.retirements import allocation_events
 from tools.docs.generated import explanations
+from tools.docs.openapi import inlined
 
 OPEN_OBJECTS = {"metadata"}
+METADATA = re.compile(r".*/properties/metadata(/anyOf/[0-9])?")
 # Coordinates are measured, not exact.
 COORDINATE = re.compile(r".*/properties/(lat|lon)(/anyOf/[0-9])?")
 # Responses have these as numbers because existing clients read them so. Nobody computes prices with them.
@@ -31,8 +33,7 @@ AMOUNT = re.compile(r"amount|cost|price|value|quantity|commission|percentage|rat
 
 @pytest.fixture
 async def document(api: ApiClient) -> dict[str, Any]:
-    found: dict[str, Any] = (await api.http.get("/openapi.json")).json()
-    return found
+    return inlined((await api.http.get("/openapi.json")).json())
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -77,6 +78,25 @@ def test_interface_2_metadata_is_open(document: dict[str, Any]) -> None:
         if found.get("type") == "object" and not {"additionalProperties", "properties"} & found.keys()
     ]
     assert closed == []
+
+
+def test_every_object_but_metadata_is_typed(document: dict[str, Any]) -> None:
+    """Otherwise generated clients cannot say what it contains."""
+    untyped = [
+        place
+        for place, node in nodes(document)
+        if node.get("type") == "object"
+        and "properties" not in node
+        and node.get("additionalProperties") in (None, True, {})
+    ]
+    assert [place for place in untyped if not METADATA.fullmatch(place)] == []
+    schemas = document["components"]["schemas"]
+    for kind in ("Flight", "Electricity", "Hotel"):
+        members = schemas[f"{kind}Estimate"]["properties"]
+        assert [each["$ref"] for each in members["quote"]["anyOf"]] == [
+            *("#/components/schemas/Quote", "#/components/schemas/Refusal"),
+        ]
+        assert members["request"]["$ref"] == f"#/components/schemas/{kind}EstimateInput"
 
 
 def test_interface_3_files_are_binary_content(document: dict[str, Any]) -> None:

@@ -1427,7 +1427,16 @@ class AsyncEstimatesResource:
 
     async def create_batch(
         self, body: Sequence[Mapping[str, Any]], *, idempotency_key: str | Omit = OMIT, **options: Unpack[CallOptions]
-    ) -> builtins.list[dict[str, Any]]:
+    ) -> builtins.list[
+        models.FlightEstimate
+        | models.ElectricityEstimate
+        | models.PassengerTransportationEstimate
+        | models.HotelEstimate
+        | models.EmissionFactorEstimate
+        | models.Shipping
+        | models.MultiLegShipping
+        | models.Refusal
+    ]:
         """Calculate up to 100 estimates.
 
         Takes an array of requests, each with its `kind`, and returns an array in the same order: each item is an
@@ -1435,7 +1444,16 @@ class AsyncEstimatesResource:
         counts as a request against the rate limit.
         """
         return await self._caller.call(
-            builtins.list[dict[str, Any]],
+            builtins.list[
+                models.FlightEstimate
+                | models.ElectricityEstimate
+                | models.PassengerTransportationEstimate
+                | models.HotelEstimate
+                | models.EmissionFactorEstimate
+                | models.Shipping
+                | models.MultiLegShipping
+                | models.Refusal
+            ],
             "POST",
             "/v1/estimates/batch",
             body=body,
@@ -1845,7 +1863,7 @@ class AsyncEstimatesResource:
         *,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
-    ) -> builtins.list[dict[str, Any]]:
+    ) -> builtins.list[models.Transaction | models.Refusal]:
         """Estimate up to 100 transactions.
 
         Takes an array, and returns one in the same order: each item is an estimate, or an object with `error` and
@@ -1853,7 +1871,7 @@ class AsyncEstimatesResource:
         limit.
         """
         return await self._caller.call(
-            builtins.list[dict[str, Any]],
+            builtins.list[models.Transaction | models.Refusal],
             "POST",
             "/v1/estimates/transactions/batch",
             body=body,

@@ -40,8 +40,19 @@ class Fault(Model):
     """Path of the invalid field or query parameter. Omitted if the whole request is meant."""
 
 
+class Refusal(Model):
+    """Instead of a part of the response. `error` is the first of `errors`."""
+
+    error: Fault
+    """The first of `errors`."""
+    errors: list[Fault]
+    """Everything that is wrong with the request."""
+
+
 class WebhookDelivery(Model):
-    """The body of a request to a receiver."""
+    """The body of a request to a receiver. It carries one event or more, which may be of different types. Ignore types
+    that you do not know.
+    """
 
     events: list[WebhookEvent]
     """In the order in which they occurred in each account."""
@@ -786,8 +797,8 @@ class OrderByEstimateInput(TypedDict):
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -938,8 +949,8 @@ class OrderByMassInput(TypedDict):
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -994,8 +1005,8 @@ class OrderByValueInput(TypedDict):
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -1020,8 +1031,8 @@ class OrderBatchInput(TypedDict):
     order, so that you can safely repeat the batch.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -1106,8 +1117,8 @@ class LockedQuoteInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -1232,8 +1243,8 @@ class CancelInput(TypedDict):
     `false`.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -1309,8 +1320,8 @@ class OffsetLinkInput(TypedDict):
     language: NotRequired[LanguageCode | None]
     """Language of the page for people whose browser asks for no language that we have. Null: the account's."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -1446,8 +1457,8 @@ class LinkSecretRotateInput(TypedDict):
     overlap_s: NotRequired[int]
     """For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -1479,8 +1490,8 @@ class CheckoutInput(TypedDict):
     beneficiary: NotRequired[CustomerInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2144,8 +2155,8 @@ class EstimateInput(TypedDict):
     estimate_mass_unit: NotRequired[EstimateMassUnit | None]
     """The unit in which masses of the response are written."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2206,8 +2217,8 @@ class FlightEstimateInput(TypedDict):
     passengers: NotRequired[int | None]
     """How many people travel. One if it is left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2252,12 +2263,10 @@ class FlightEstimate(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2270,6 +2279,8 @@ class FlightEstimate(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: FlightEstimateInput
+    """The request that this version was calculated from, as it was sent."""
     distance: Distance
     """Without detours, which the factors include."""
     distance_calculation_method: DistanceMethod
@@ -2407,8 +2418,8 @@ class ElectricityEstimateInput(TypedDict):
     country_code: NotRequired[str | None]
     """Country of the grid. Left out: the world's, or the median of all countries."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2439,12 +2450,10 @@ class ElectricityEstimate(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2457,6 +2466,8 @@ class ElectricityEstimate(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: ElectricityEstimateInput
+    """The request that this version was calculated from, as it was sent."""
     emission_factor: EmissionFactor
     """The factor of the grid."""
 
@@ -2487,8 +2498,8 @@ class PassengerTransportationEstimateInput(TypedDict):
     passenger_transportation_travelled_at: NotRequired[dt.datetime | str | None]
     """When they travelled; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2576,12 +2587,10 @@ class PassengerTransportationEstimate(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2594,6 +2603,8 @@ class PassengerTransportationEstimate(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: PassengerTransportationEstimateInput
+    """The request that this version was calculated from, as it was sent."""
     legs: list[JourneyLeg]
     """The legs in their order. Their masses add up to `mass`."""
     is_passenger_transportation: bool
@@ -2629,8 +2640,8 @@ class PassengerAnnotationsInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2658,8 +2669,8 @@ class HotelEstimateInput(TypedDict):
     rooms: NotRequired[int | None]
     """How many rooms. One if it is left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2678,12 +2689,10 @@ class HotelEstimate(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2696,6 +2705,8 @@ class HotelEstimate(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: HotelEstimateInput
+    """The request that this version was calculated from, as it was sent."""
     emission_factor: EmissionFactor
     """The factor of a room and a night."""
 
@@ -2724,8 +2735,8 @@ class EmissionFactorEstimateInput(TypedDict):
     well_to_tank: NotRequired[bool | None]
     """Whether to add the factor's well-to-tank part, if it is published apart. False if left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2753,12 +2764,10 @@ class EmissionFactorEstimate(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2771,6 +2780,8 @@ class EmissionFactorEstimate(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: EmissionFactorEstimateInput
+    """The request that this version was calculated from, as it was sent."""
     emission_factor: EmissionFactor
     """The factor."""
 
@@ -2807,8 +2818,8 @@ class ShippingInput(TypedDict):
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -2981,12 +2992,10 @@ class Shipping(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2999,6 +3008,8 @@ class Shipping(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: ShippingInput
+    """The request that this version was calculated from, as it was sent."""
     is_shipment: bool
     """Whether the goods were shipped."""
     shipped_at: dt.datetime | None
@@ -3178,8 +3189,8 @@ class ShippingAnnotationsInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -3209,8 +3220,8 @@ class MultiLegShippingInput(TypedDict):
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -3242,12 +3253,10 @@ class MultiLegShipping(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3260,6 +3269,8 @@ class MultiLegShipping(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: MultiLegShippingInput
+    """The request that this version was calculated from, as it was sent."""
     is_shipment: bool
     """Whether the goods were shipped."""
     shipped_at: dt.datetime | None
@@ -3374,12 +3385,10 @@ class Shipment(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3392,6 +3401,8 @@ class Shipment(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: ShippingInput | MultiLegShippingInput
+    """The request that this version was calculated from, as it was sent."""
     is_shipment: bool
     """Whether the goods were shipped."""
     shipped_at: dt.datetime | None
@@ -3434,8 +3445,8 @@ class TransactionInput(TypedDict):
     diet: NotRequired[Diet | None]
     """What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if
-    there is none. One of the two is required. Instead of the account header.
+    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
+    Instead of the account header.
     """
 
 
@@ -3482,12 +3493,10 @@ class Transaction(Model):
     """The mass of CO2 equivalent."""
     quantity: Decimal
     """The same in tonnes."""
-    quote: dict[str, Any]
+    quote: Quote | Refusal
     """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
     there is no price.
     """
-    request: dict[str, Any]
-    """The request that this version was calculated from, as it was sent."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3500,6 +3509,8 @@ class Transaction(Model):
     """The calculation, step by step."""
     emission_factors: list[EmissionFactor]
     """The factors that were used, as they were then."""
+    request: TransactionInput
+    """The request that this version was calculated from, as it was sent."""
     emission_factor: EmissionFactor
     """The factor that was used."""
     exchange_rate: Decimal | None

@@ -1423,7 +1423,16 @@ class EstimatesResource:
 
     def create_batch(
         self, body: Sequence[Mapping[str, Any]], *, idempotency_key: str | Omit = OMIT, **options: Unpack[CallOptions]
-    ) -> builtins.list[dict[str, Any]]:
+    ) -> builtins.list[
+        models.FlightEstimate
+        | models.ElectricityEstimate
+        | models.PassengerTransportationEstimate
+        | models.HotelEstimate
+        | models.EmissionFactorEstimate
+        | models.Shipping
+        | models.MultiLegShipping
+        | models.Refusal
+    ]:
         """Calculate up to 100 estimates.
 
         Takes an array of requests, each with its `kind`, and returns an array in the same order: each item is an
@@ -1431,7 +1440,16 @@ class EstimatesResource:
         counts as a request against the rate limit.
         """
         return self._caller.call(
-            builtins.list[dict[str, Any]],
+            builtins.list[
+                models.FlightEstimate
+                | models.ElectricityEstimate
+                | models.PassengerTransportationEstimate
+                | models.HotelEstimate
+                | models.EmissionFactorEstimate
+                | models.Shipping
+                | models.MultiLegShipping
+                | models.Refusal
+            ],
             "POST",
             "/v1/estimates/batch",
             body=body,
@@ -1841,7 +1859,7 @@ class EstimatesResource:
         *,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
-    ) -> builtins.list[dict[str, Any]]:
+    ) -> builtins.list[models.Transaction | models.Refusal]:
         """Estimate up to 100 transactions.
 
         Takes an array, and returns one in the same order: each item is an estimate, or an object with `error` and
@@ -1849,7 +1867,7 @@ class EstimatesResource:
         limit.
         """
         return self._caller.call(
-            builtins.list[dict[str, Any]],
+            builtins.list[models.Transaction | models.Refusal],
             "POST",
             "/v1/estimates/transactions/batch",
             body=body,

@@ -1,12 +1,13 @@
 """Request and response bodies of exporting and erasing a person."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from tonne.apps.privacy.export_person import PersonRecord
 from tonne.apps.privacy.model import Erasure, FoundBy, Person, PersonInvalid, parse_person
+from tonne.platform.http.openapi.components import JsonValues
 from tonne.platform.values.context import Mode, Timestamp, to_wire
 
 _PERSON = "One of `email` and `name` is required, not both."
@@ -57,7 +58,7 @@ class PersonRecordOut(msgspec.Struct):
     created_at: Annotated[Timestamp | None, Meta(description="When it was created, if that is stored.")]
     is_erasable: Annotated[bool, Meta(description="False for what an erasure leaves as it is.", examples=[True])]
     data: Annotated[
-        dict[str, Any],
+        JsonValues,
         Meta(description="What is stored. Its members depend on the type.", examples=[{"email": "ada@example.com"}]),
     ]
 

@@ -6,6 +6,7 @@ from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
 from tonne.apps.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
 from tonne.apps.privacy.endpoints import person_routes
 from tonne.apps.wiring.parts import Parts
+from tonne.apps.workspace.developers.documentation_key import DocumentationKey
 from tonne.channels.checkout.routes import (
     api_checkout_routes,
     checkout_routes,
@@ -105,6 +106,7 @@ def all_routes(parts: Parts) -> list[Route]:
         *order_page_routes(parts.order_page, parts.receipt_page, parts.renderer),
         *card_page_routes(parts.card_page, parts.renderer),
         *dashboard_routes(parts.dashboard.pages, parts.dashboard.access, parts.renderer),
+        *DocumentationKey(parts.database, parts.dashboard.access, parts.clock).routes(),
         *parts.health.routes(),
         *parts.security_txt.routes(),
         *parts.issuer.routes(),

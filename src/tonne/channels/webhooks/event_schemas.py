@@ -268,7 +268,10 @@ WebhookEvent = (
 
 
 class WebhookDeliveryOut(msgspec.Struct):
-    """The body of a request to a receiver."""
+    """The body of a request to a receiver.
+
+    It carries one event or more, which may be of different types. Ignore types that you do not know.
+    """
 
     events: Annotated[list[WebhookEvent], Meta(description="In the order in which they occurred in each account.")]
 

@@ -12,7 +12,7 @@ from tonne.channels.webhooks.model import Webhook
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import signed_headers
 from tonne.platform.events.payload import API_VERSION, message_id
-from tonne.platform.http.openapi.schemas import Schemas
+from tonne.platform.http.openapi.schemas import Schemas, example_of
 from tonne.platform.values.context import new_id, to_wire
 from tonne.selling.orders.schemas import OrderOut
 
@@ -46,4 +46,4 @@ async def send_test_event(
 def _sample_order() -> Any:
     """The order that the API documentation shows: receivers read `data.order` of every event."""
     schemas = Schemas([OrderOut], {})
-    return schemas.example_of(schemas.of(OrderOut))
+    return example_of(schemas.of(OrderOut), schemas.components)

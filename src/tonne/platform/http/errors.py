@@ -52,11 +52,16 @@ class FaultOut(msgspec.Struct, omit_defaults=True):
     ] = None
 
 
-class ErrorOut(msgspec.Struct):
-    """`error` is the first of `errors`; `error_code` is stable, `message` is for people and may change."""
+class RefusalOut(msgspec.Struct):
+    """Instead of a part of the response. `error` is the first of `errors`."""
 
     error: Annotated[FaultOut, msgspec.Meta(description="The first of `errors`.")]
     errors: Annotated[list[FaultOut], msgspec.Meta(description="Everything that is wrong with the request.")]
+
+
+class ErrorOut(RefusalOut):
+    """`error` is the first of `errors`; `error_code` is stable, `message` is for people and may change."""
+
     request_id: Annotated[
         str,
         msgspec.Meta(

@@ -3,7 +3,6 @@
 Against cross-site request forgery, the token of a form must match the one in the cookie of the browser.
 """
 
-import hashlib
 import hmac
 import re
 import secrets
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from tonne.platform.http.errors import STATUS
 from tonne.platform.http.route import Request, Response
+from tonne.platform.http.static_files import StaticFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.settings.site_settings import LogoFile, contact_link, read_logo_file
 from tonne.platform.values.errors import Kind, TonneError
@@ -117,14 +117,6 @@ FRAMING_POLICY = f"{POLICY}; frame-src 'self'"
 FRAMED_POLICY = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'").replace(
     "img-src 'self'", "img-src 'self' data:"
 )
-_MEDIA_TYPES = {
-    "css": b"text/css; charset=utf-8",
-    "ico": b"image/x-icon",
-    "js": b"text/javascript; charset=utf-8",
-    "png": b"image/png",
-    "svg": b"image/svg+xml",
-    "woff2": b"font/woff2",
-}
 # The pages of the dashboard and of the operator.
 _ENGLISH_PAGES = ("/dashboard", "/operator")
 
@@ -237,23 +229,20 @@ def see_other(address: str) -> Response:
     return Response(b"", 303, headers={"Location": address, "Cache-Control": "no-store"})
 
 
-def asset(name: str) -> Response | None:
-    """A static file. Its URL changes with its content, so browsers may cache it for ever."""
-    body = _files().get(name)
-    if body is None:
-        return None
-    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return Response(body, media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=kept)
+def asset(name: str) -> StaticFile | None:
+    """A static file."""
+    return _files().get(name)
 
 
 def asset_url(name: str) -> str:
-    return f"/assets/{name}?v={hashlib.sha256(_files()[name]).hexdigest()[:12]}"
+    """It changes with the content, so browsers may keep the file for ever."""
+    return f"/assets/{name}?v={_files()[name].digest}"
 
 
 @cache
-def _files() -> dict[str, bytes]:
+def _files() -> dict[str, StaticFile]:
     folder = resources.files("tonne.platform.web") / "static"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES}
+    return {file.name: StaticFile.of(file.name, file.read_bytes()) for file in folder.iterdir()}
 
 
 def _english(request: Request) -> VisitorLanguage:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import store as audit_store
 from tonne.platform.events.audit.store import AuditFilter, StoredEntry
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
+from tonne.platform.http.openapi.components import JsonValues
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
 from tonne.platform.values.context import Actor, ActorKind, Mode, Timestamp, to_wire
 from tonne.platform.values.errors import Fault, Invalid
@@ -94,18 +95,18 @@ class AuditEntryOut(msgspec.Struct):
         str, Meta(description="Id of the changed object.", examples=["lnk_06dq2k8v7p3h5n9s4t1w0x2y6z"])
     ]
     before: Annotated[
-        dict[str, Any] | None,
+        JsonValues | None,
         Meta(description="The changed values before the change. Null for a new object.", examples=[{"enabled": True}]),
     ]
     after: Annotated[
-        dict[str, Any] | None,
+        JsonValues | None,
         Meta(
             description="The changed values after the change. Null for a deleted object.",
             examples=[{"enabled": False}],
         ),
     ]
     details: Annotated[
-        dict[str, Any], Meta(description="More about the change; the members depend on the action.", examples=[{}])
+        JsonValues, Meta(description="More about the change; the members depend on the action.", examples=[{}])
     ]
 
 

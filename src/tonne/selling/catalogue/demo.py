@@ -4,6 +4,7 @@ from functools import lru_cache
 from importlib import resources
 
 from tonne.platform.documents.sheets.read_sheet import SheetFile
+from tonne.platform.http.static_files import StaticFile
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports.rows import FileKind
 
@@ -18,7 +19,7 @@ def demo_files(mode: Mode) -> dict[FileKind, SheetFile]:
 
 
 @lru_cache(maxsize=100)
-def demo_image(name: str) -> bytes | None:
+def demo_image(name: str) -> StaticFile | None:
     """The image of a demo bundle. The name is compared, never joined to a path."""
     folder = resources.files("tonne.selling.catalogue") / "demo" / "images"
-    return next((entry.read_bytes() for entry in folder.iterdir() if entry.name == name), None)
+    return next((StaticFile.of(name, entry.read_bytes()) for entry in folder.iterdir() if entry.name == name), None)

@@ -5,8 +5,10 @@ from typing import TypeVar
 
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.route import Access, Parameter, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.http.static_files import ONE_DAY
 from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Fault, Invalid
+from tonne.platform.web.caching import IMAGE_POLICY
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue import show_catalogue
 from tonne.selling.catalogue.catalogue_schemas import BundleOut, ProjectOut
@@ -116,11 +118,10 @@ class CatalogueEndpoints:
 
         The demo catalogue's pictures; an operator's own catalogue names images anywhere.
         """
-        body = demo_image(request.path("name"))
-        if body is None:
+        image = demo_image(request.path("name"))
+        if image is None:
             raise ImageNotFound
-        headers = {"Cache-Control": "public, max-age=86400", "Content-Security-Policy": "default-src 'none'"}
-        return Response(body, media_type=b"image/svg+xml", headers=headers)
+        return image.response(request, ONE_DAY, IMAGE_POLICY)
 
     def page_routes(self) -> list[Route]:
         """Not in the OpenAPI document: pages and mails show these."""

@@ -7,9 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.errors import RefusalOut
+from tonne.platform.http.openapi.components import any_of
 from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
-from tonne.selling.catalogue.schemas import DecimalText, EstimateId, Tonnes
+from tonne.selling.catalogue.schemas import DecimalText, EstimateId, QuoteOut, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut
 from tonne.selling.estimates.model import EstimateMassUnit
@@ -80,30 +82,14 @@ class ExplainStepOut(msgspec.Struct):
     emission_factor: Annotated[StepFactorOut | None, Meta(description="The factor of the step, or null.")]
 
 
-RequestOut = Annotated[
-    msgspec.Raw,
-    Meta(
-        description="The request that this version was calculated from, as it was sent.",
-        examples=[{"consumption": {"amount": "1000", "unit": "kWh"}, "country_code": "DEU"}],
-        extra_json_schema={"type": "object", "additionalProperties": True},
-    ),
-]
-# One of two shapes without a field that tells them apart in advance, which msgspec cannot describe.
+# The field `request` of every kind, whose type is the kind's request.
+AS_SENT = Meta(description="The request that this version was calculated from, as it was sent.")
 EstimateQuoteOut = Annotated[
     Any,
     Meta(
         description="What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and "
         "`errors` while there is no price.",
-        examples=[
-            {
-                "currency": "EUR",
-                "estimated_quantity": "0.292125",
-                "estimated_offset_cost": "2.02",
-                "estimated_commission": "0.22",
-                "estimated_total_cost": "2.24",
-            }
-        ],
-        extra_json_schema={"type": "object", "additionalProperties": True},
+        extra_json_schema=any_of(QuoteOut, RefusalOut),
     ),
 ]
 
@@ -116,7 +102,6 @@ class CalculatedOut(msgspec.Struct, kw_only=True):
     mass: Annotated[EstimateMassOut, Meta(description="The mass of CO2 equivalent.")]
     quantity: Annotated[Tonnes, Meta(description="The same in tonnes.", examples=["0.292125"])]
     quote: EstimateQuoteOut
-    request: RequestOut
     metadata: MetadataOut
     idempotency_key: Annotated[
         str | msgspec.UnsetType, Meta(description="Only if one was sent.", examples=["trip-2026-17"])

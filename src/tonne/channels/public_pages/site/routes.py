@@ -5,17 +5,20 @@ from tonne.channels.public_pages.site.landing_page import LandingPage
 from tonne.channels.public_pages.site.social_images import SocialImages
 from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_to
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
+from tonne.platform.http.static_files import ONE_DAY, StaticFile
 from tonne.platform.settings.settings import Settings
 
 # Pages with `noindex` that crawlers may read to find that out are not in this list.
 PRIVATE = ("/v1/", "/checkout/", "/o/", "/card/", "/dashboard", "/operator", "/gateways/", "/metrics", "/health/")
 
 
-async def robots_txt(_: Request) -> Response:
+_LINES = ("User-agent: *", *(f"Disallow: {path}" for path in PRIVATE), "Allow: /")
+_ROBOTS = StaticFile.of("robots.txt", "".join(f"{line}\n" for line in _LINES).encode())
+
+
+async def robots_txt(request: Request) -> Response:
     """Which pages crawlers may read."""
-    lines = ["User-agent: *", *(f"Disallow: {path}" for path in PRIVATE), "Allow: /"]
-    body = "".join(f"{line}\n" for line in lines).encode()
-    return Response(body, media_type=b"text/plain; charset=utf-8", headers={"Cache-Control": "public, max-age=86400"})
+    return _ROBOTS.response(request, ONE_DAY)
 
 
 def site_routes(landing: LandingPage, settings: Settings) -> list[Route]:

@@ -6,7 +6,9 @@ from pathlib import Path
 from tonne.platform.documents.pdf import render_png
 from tonne.platform.http.openapi.reference_page import AssetNotFound
 from tonne.platform.http.route import Request, Response
+from tonne.platform.http.static_files import ONE_DAY, StaticFile
 from tonne.platform.settings.settings import Settings
+from tonne.platform.web.caching import IMAGE_POLICY
 
 TEMPLATE = Path(__file__).parent / "templates" / "social.typ"
 # In English: crawlers fetch the image for readers of all languages. By the name that `_social.html` passes.
@@ -26,7 +28,7 @@ class SocialImages:
 
     def __init__(self, settings: Settings) -> None:
         self._seller = settings.seller_name
-        self._images: dict[str, bytes] = {}
+        self._images: dict[str, StaticFile] = {}
         self._lock = asyncio.Lock()
 
     async def show(self, request: Request) -> Response:
@@ -38,6 +40,6 @@ class SocialImages:
             if kind not in self._images:
                 title, text = TEXTS[kind]
                 record = {"title": title, "text": text, "seller": self._seller}
-                self._images[kind] = await asyncio.to_thread(render_png, TEMPLATE, record)
-        headers = {"Cache-Control": "public, max-age=86400", "Content-Security-Policy": "default-src 'none'"}
-        return Response(self._images[kind], media_type=b"image/png", headers=headers)
+                image = await asyncio.to_thread(render_png, TEMPLATE, record)
+                self._images[kind] = StaticFile.of("social.png", image)
+        return self._images[kind].response(request, ONE_DAY, IMAGE_POLICY)

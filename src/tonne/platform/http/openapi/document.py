@@ -11,8 +11,9 @@ from tonne import __version__
 from tonne.platform.db.errors import ServiceHeld
 from tonne.platform.http import errors as http_errors
 from tonne.platform.http.client_fields import MAX_ITEMS_KEY
+from tonne.platform.http.openapi.components import Components
 from tonne.platform.http.openapi.headers import header_components, response_headers
-from tonne.platform.http.openapi.schemas import Schemas, paragraphs
+from tonne.platform.http.openapi.schemas import Schemas, example_of, paragraphs
 from tonne.platform.http.openapi.texts import INTRODUCTION, PATH_PARAMETERS, TAGS
 from tonne.platform.http.route import READING_METHODS, Access, FileType, Parameter, Route
 from tonne.platform.settings.settings import Settings
@@ -20,10 +21,21 @@ from tonne.platform.values.errors import Invalid, TonneError
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 _CLIENT_ACCOUNT = (
-    "Do this for a client account: the one with this `idempotency_key`, or otherwise this `handle`. It is created if "
-    "there is none. One of the two is required. Instead of the account header."
+    "The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created. "
+    "Instead of the account header."
 )
-_SUCCESSES = {200: "Done.", 201: "Created.", 204: "Done. The response has no body."}
+# Invalid: unknown query parameters are refused everywhere.
+_ERRORS = (Invalid, http_errors.InternalError, http_errors.ServiceUnavailable)
+_KEY_ERRORS = (
+    *(http_errors.Unauthorised, http_errors.AccountClosed, http_errors.AccountNotFound, http_errors.RateLimited),
+    *(http_errors.KeyPermissionMissing, http_errors.KeyAccountNotAllowed, http_errors.KeyNetworkNotAllowed),
+)
+_BODY_ERRORS = (http_errors.BodyTooLarge, http_errors.MediaTypeInvalid, http_errors.BodyTimeout)
+_COMMON = {*_ERRORS, *_KEY_ERRORS, *_BODY_ERRORS}
+_OF_RECEIVERS = {
+    "2XX": "Acknowledges all events of the request. Respond within 30 seconds.",
+    "default": "The events are sent again later, in the same order.",
+}
 
 
 class EventDescription(msgspec.Struct, frozen=True):
@@ -43,14 +55,21 @@ class WebhookDescription(msgspec.Struct, frozen=True):
 
 
 def openapi_document(routes: Sequence[Route], settings: Settings, webhooks: WebhookDescription) -> dict[str, Any]:
-    shapes = [http_errors.ErrorOut, webhooks.delivery, *(event.shape for event in webhooks.events), *_shapes(routes)]
+    shapes = [
+        http_errors.ErrorOut,
+        http_errors.RefusalOut,
+        webhooks.delivery,
+        *(event.shape for event in webhooks.events),
+        *_shapes(routes),
+    ]
     schemas = Schemas(list({repr(shape): shape for shape in shapes}.values()), {"WebhookEvent": webhooks.event})
+    shared = Components()
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         if route.client_account is not None:
             schemas.add_member(route.body, "client_account", route.client_account, _CLIENT_ACCOUNT)
         path = _PATH_PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas, settings)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas, shared, settings)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -64,9 +83,13 @@ def openapi_document(routes: Sequence[Route], settings: Settings, webhooks: Webh
         "security": [{"api_key": []}],
         "tags": [{"name": tag, "description": TAGS.get(tag, "")} for tag in dict.fromkeys(r.tag for r in routes)],
         "paths": paths,
-        "webhooks": {event.event_type: _webhook(event, webhooks, schemas, settings) for event in webhooks.events},
+        "webhooks": {
+            event.event_type: _webhook(event, webhooks, schemas, shared, _webhook_headers(settings))
+            for event in webhooks.events
+        },
         "components": {
             "schemas": _with_error_codes(schemas.components, routes),
+            **shared.share(),
             "headers": header_components(),
             "securitySchemes": {"api_key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
         },
@@ -89,15 +112,15 @@ def _shapes(routes: Iterable[Route]) -> list[Any]:
     return [shape for shape in candidates if shape is not None and not isinstance(shape, FileType)]
 
 
-def _operation(route: Route, schemas: Schemas, settings: Settings) -> dict[str, Any]:
+def _operation(route: Route, schemas: Schemas, shared: Components, settings: Settings) -> dict[str, Any]:
     summary, _, description = (inspect.getdoc(route.endpoint) or "").partition("\n")
     operation: dict[str, Any] = {
         "operationId": operation_id(route),
         "summary": summary.rstrip("."),
         "description": paragraphs(description) or summary,
         "tags": [route.tag],
-        "parameters": _parameters(route, settings),
-        "responses": {**_responses(route, schemas), **_error_responses(route, schemas)},
+        "parameters": _parameters(route, shared, settings),
+        "responses": {**_responses(route, schemas, shared), **_error_responses(route, schemas, shared)},
     }
     if route.access is Access.PUBLIC:
         operation["security"] = []
@@ -116,7 +139,7 @@ def _form_with_file(route: Route) -> dict[str, Any]:
     return {"schema": {"type": "object", "required": [route.file_field], "properties": {route.file_field: file}}}
 
 
-def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
+def _parameters(route: Route, shared: Components, settings: Settings) -> list[dict[str, Any]]:
     names = _PATH_PARAMETER.findall(route.path)
     in_path = [PATH_PARAMETERS.get(name, Parameter(name, "", {"type": "string", "minLength": 1})) for name in names]
     parameters = [{**_parameter(item, "path"), "required": True} for item in in_path]
@@ -127,7 +150,7 @@ def _parameters(route: Route, settings: Settings) -> list[dict[str, Any]]:
     if route.access is Access.API_KEY:
         text = "Act for another account of the key's organisation and mode."
         parameters.append(_parameter(Parameter(f"{settings.brand}-Account", text, {"type": "string"}), "header"))
-    return parameters
+    return [shared.add("parameters", each["name"], each) for each in parameters]
 
 
 def _about_key(route: Route) -> str:
@@ -149,7 +172,7 @@ def _parameter(item: Parameter, place: str) -> dict[str, Any]:
     return shown
 
 
-def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
+def _responses(route: Route, schemas: Schemas, shared: Components) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, shape in route.answers.items():
         response: dict[str, Any] = {"description": _success(route, status), "headers": response_headers(route, status)}
@@ -157,9 +180,12 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
             response["content"] = {shape.media_type: {"schema": {"type": "string", "format": "binary"}}}
         elif shape is not None:
             schema = schemas.of(shape)
-            example = _changed(schemas.example_of(schema), route.shows)
-            response["content"] = {"application/json": {"schema": schema, "example": example}}
-        responses[str(status)] = response
+            content = {"schema": schema}
+            # Otherwise tools show the examples of the fields, which would make the same example.
+            if route.shows:
+                content["example"] = _changed(example_of(schema, schemas.components), route.shows)
+            response["content"] = {"application/json": content}
+        responses[str(status)] = shared.add("responses", f"{status}.{operation_id(route)}", response)
     return responses
 
 
@@ -174,39 +200,44 @@ def _success(route: Route, status: int) -> str:
     if status == 200 and route.is_idempotent_creation:
         first = " For 24 hours it is the first response." if route.creates else ""
         return f"The idempotency key was used before. Returns the original in its current state.{first}"
-    return _SUCCESSES[status]
+    return "Done. The response has no body." if status == 204 else "Done."
 
 
 def _errors(route: Route) -> list[type[TonneError]]:
-    # Invalid: unknown query parameters are refused everywhere.
-    errors: list[type[TonneError]] = [*route.errors, Invalid, http_errors.InternalError, http_errors.ServiceUnavailable]
+    errors: list[type[TonneError]] = [*route.errors, *_ERRORS]
     if route.method not in READING_METHODS:
         errors.append(ServiceHeld)
     if route.access is Access.API_KEY:
-        errors += [
-            http_errors.Unauthorised,
-            http_errors.AccountClosed,
-            http_errors.AccountNotFound,
-            http_errors.RateLimited,
-        ]
-        errors += [http_errors.KeyPermissionMissing, http_errors.KeyAccountNotAllowed, http_errors.KeyNetworkNotAllowed]
+        errors += _KEY_ERRORS
     if route.reads_body:
-        errors += [http_errors.BodyTooLarge, http_errors.MediaTypeInvalid, http_errors.BodyTimeout]
+        errors += _BODY_ERRORS
     return errors
 
 
-def _error_responses(route: Route, schemas: Schemas) -> dict[str, Any]:
+def _error_responses(route: Route, schemas: Schemas, shared: Components) -> dict[str, Any]:
     by_status: dict[int, list[type[TonneError]]] = {}
     for error in _errors(route):
         by_status.setdefault(http_errors.STATUS[error.kind], []).append(error)
-    return {
-        str(status): {
-            "description": "\n".join(dict.fromkeys(f"- `{error.code}`: {error.message}" for error in group)),
+    responses = {}
+    for status, group in sorted(by_status.items()):
+        response = {
+            "description": _error_text(group),
             "headers": response_headers(route, status),
             "content": {"application/json": {"schema": schemas.of(http_errors.ErrorOut)}},
         }
-        for status, group in sorted(by_status.items())
-    }
+        own = [error.code for error in group if error not in _COMMON]
+        name = ".".join([str(status), *own[:1]])
+        responses[str(status)] = shared.add("responses", name, response)
+    return responses
+
+
+def _error_text(group: Sequence[type[TonneError]]) -> str:
+    """The codes with their messages. Other operations have those of common errors beside special ones."""
+    has_own = not _COMMON.issuperset(group)
+    lines = (
+        f"- `{error.code}`" if has_own and error in _COMMON else f"- `{error.code}`: {error.message}" for error in group
+    )
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _with_error_codes(components: Mapping[str, Any], routes: Sequence[Route]) -> dict[str, Any]:
@@ -216,7 +247,6 @@ def _with_error_codes(components: Mapping[str, Any], routes: Sequence[Route]) ->
         http_errors.MethodNotAllowed,
     }
     codes = {
-        "title": "ErrorCode",
         "description": "Stable. New codes may be added.",
         "type": "string",
         "enum": sorted({error.code for error in errors}),
@@ -231,28 +261,29 @@ def _with_error_codes(components: Mapping[str, Any], routes: Sequence[Route]) ->
 
 
 def _webhook(
-    event: EventDescription, webhooks: WebhookDescription, schemas: Schemas, settings: Settings
+    event: EventDescription,
+    webhooks: WebhookDescription,
+    schemas: Schemas,
+    shared: Components,
+    headers: list[dict[str, Any]],
 ) -> dict[str, Any]:
     summary, _, description = (inspect.getdoc(event.shape) or "").partition("\n")
-    of_types = {"type": "array", "items": schemas.of(webhooks.event)}
-    contains = {"type": "object", "properties": {"events": {**of_types, "contains": schemas.of(event.shape)}}}
+    contains = {"type": "object", "properties": {"events": {"contains": schemas.of(event.shape)}}}
     content = {
         "schema": {"allOf": [schemas.of(webhooks.delivery), contains]},
-        "example": {"events": [_changed(schemas.example_of(schemas.of(event.shape)), event.shows)]},
+        "example": {"events": [_changed(example_of(schemas.of(event.shape), schemas.components), event.shows)]},
     }
-    about = "A request carries one event or more, which may be of different types. Ignore types that you do not know."
     return {
         "post": {
             "operationId": "on" + "".join(part.capitalize() for part in re.split(r"[._]", event.event_type)),
             "summary": summary.rstrip("."),
-            "description": "\n\n".join(filter(None, [paragraphs(description), about])),
+            "description": paragraphs(description) or summary,
             "tags": ["Webhooks"],
             "security": [],
-            "parameters": _webhook_headers(settings),
+            "parameters": [shared.add("parameters", each["name"], each) for each in headers],
             "requestBody": {"required": True, "content": {"application/json": content}},
             "responses": {
-                "2XX": {"description": "Acknowledges all events of the request. Respond within 30 seconds."},
-                "default": {"description": "The events are sent again later, in the same order."},
+                status: shared.add("responses", status, {"description": text}) for status, text in _OF_RECEIVERS.items()
             },
         }
     }

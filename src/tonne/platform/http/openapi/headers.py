@@ -9,17 +9,17 @@ _TRUE = {"type": "string", "const": "true"}
 _COUNT = {"type": "string", "pattern": "^[0-9]+$"}
 # By component: the name on the wire, the description, whether it is always sent, the schema, and an example.
 _HEADERS: dict[str, tuple[str, str, bool, dict[str, Any], str]] = {
-    "RequestId": (
+    "Id": (
         *("X-Request-Id", "Id of the request. Quote it when you ask for help.", True, {"type": "string"}),
         "req_06gtv67pjgdsg50qjnffgu5fio",
     ),
-    "CacheControl": (
+    "Cache": (
         *("Cache-Control", "Responses belong to one account: shared caches must not keep them.", True),
         *({"type": "string"}, "no-store"),
     ),
-    "RateLimitLimit": ("RateLimit-Limit", "Requests that the key may send at once.", False, _COUNT, "200"),
-    "RateLimitRemaining": ("RateLimit-Remaining", "Requests that are left of them now.", False, _COUNT, "199"),
-    "RateLimitReset": ("RateLimit-Reset", "Seconds until all of them are available again.", False, _COUNT, "1"),
+    "Limit": ("RateLimit-Limit", "Requests that the key may send at once.", False, _COUNT, "200"),
+    "Remaining": ("RateLimit-Remaining", "Requests that are left of them now.", False, _COUNT, "199"),
+    "Reset": ("RateLimit-Reset", "Seconds until all of them are available again.", False, _COUNT, "1"),
     "RetryAfter": ("Retry-After", "Seconds to wait before the next attempt.", True, _COUNT, "1"),
     "Authenticate": ("WWW-Authenticate", "How to authenticate.", True, {"type": "string"}, "Bearer"),
     "IdempotentReplayed": (
@@ -33,8 +33,8 @@ _HEADERS: dict[str, tuple[str, str, bool, dict[str, Any], str]] = {
         'inline; filename="certificate-7XKD-M2QH-9RTV-4WNC.pdf"',
     ),
 }
-_ALWAYS = ("RequestId", "CacheControl")
-_RATE_LIMIT = ("RateLimitLimit", "RateLimitRemaining", "RateLimitReset")
+_ALWAYS = ("Id", "Cache")
+_RATE_LIMIT = ("Limit", "Remaining", "Reset")
 
 
 def header_components() -> dict[str, Any]:

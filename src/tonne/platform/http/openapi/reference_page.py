@@ -1,6 +1,5 @@
 """The interactive API reference. All its files are served from here: the page loads nothing from other hosts."""
 
-import gzip
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
@@ -9,20 +8,21 @@ from typing import Any
 import msgspec
 
 from tonne.platform.http.route import Access, Endpoint, Request, Response, Route, RouteMaker
+from tonne.platform.http.static_files import REVALIDATE, StaticFile
 from tonne.platform.values.errors import Kind, TonneError
 
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+# By the name of the request. Swagger UI is extracted by `python -m tools.extracts`.
 _ASSETS = {
-    "try.js": b"text/javascript",
-    "swagger-ui-bundle.js": b"text/javascript",
-    "swagger-ui.css": b"text/css",
-    "favicon-32x32.png": b"image/png",
+    "try.js": "try.js",
+    "test-key.js": "test-key.js",
+    "swagger-ui-bundle.js": "swagger-ui-bundle.js.gz",
+    "swagger-ui.css": "swagger-ui.css.gz",
+    "favicon-32x32.png": "favicon-32x32.png",
 }
-# Of Swagger UI, extracted by `python -m tools.extracts`.
-_COMPRESSED = {"swagger-ui-bundle.js", "swagger-ui.css"}
 
 
 class AssetNotFound(TonneError, kind=Kind.NOT_FOUND, code="asset_not_found"):
@@ -37,24 +37,22 @@ class AssetNotFound(TonneError, kind=Kind.NOT_FOUND, code="asset_not_found"):
 class DocsEndpoints:
     def __init__(self, document: Callable[[], dict[str, Any]]) -> None:
         """The document is built on the first request for it."""
-        self._document = cache(lambda: msgspec.json.encode(document()))
+        self._document = cache(lambda: StaticFile.of("openapi.json", msgspec.json.encode(document())))
 
-    async def page(self, _: Request) -> Response:
+    async def page(self, request: Request) -> Response:
         """The interactive API reference."""
-        headers = {"Content-Security-Policy": _PAGE_POLICY}
-        return Response(_own_file("try.html"), media_type=b"text/html; charset=utf-8", headers=headers)
+        return _own_file("try.html").response(request, REVALIDATE, {"Content-Security-Policy": _PAGE_POLICY})
 
     async def asset(self, request: Request) -> Response:
         """A file of the interactive API reference."""
         name = request.path("name")
         if name not in _ASSETS:
             raise AssetNotFound
-        body = gzip.decompress(_own_file(f"{name}.gz")) if name in _COMPRESSED else _own_file(name)
-        return Response(body, media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=3600"})
+        return _own_file(_ASSETS[name]).response(request, REVALIDATE)
 
-    async def document(self, _: Request) -> Response:
+    async def document(self, request: Request) -> Response:
         """The OpenAPI document."""
-        return Response(self._document())
+        return self._document().response(request, REVALIDATE)
 
     def routes(self) -> list[Route]:
         route = RouteMaker("Documentation", Access.PUBLIC)
@@ -75,5 +73,5 @@ def redirect_to(address: str) -> Endpoint:
 
 
 @cache
-def _own_file(name: str) -> bytes:
-    return (resources.files("tonne.platform.http.openapi") / "static" / name).read_bytes()
+def _own_file(name: str) -> StaticFile:
+    return StaticFile.of(name, (resources.files("tonne.platform.http.openapi") / "static" / name).read_bytes())

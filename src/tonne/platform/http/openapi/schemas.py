@@ -7,9 +7,9 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from tonne.platform.http.lists import ListOut
+from tonne.platform.http.openapi.components import SCHEMAS as _REF
 from tonne.platform.values.amounts import DECIMAL_PATTERN
 
-_REF = "#/components/schemas/"
 _NULL = {"type": "null"}
 # What belongs to a field, not only to the alternative that is not null.
 _OF_THE_FIELD = ("description", "examples")
@@ -36,8 +36,7 @@ class Schemas:
         }
         self._unions = named_unions
         self.components: dict[str, Any] = {
-            name: self._with_named_unions(_documented({**_completed(schema), "title": name}))
-            for name, schema in renamed.items()
+            name: self._with_named_unions(_documented(_completed(schema))) for name, schema in renamed.items()
         }
         for name, union in named_unions.items():
             self._add_union(name, union)
@@ -48,7 +47,7 @@ class Schemas:
 
     def _add_union(self, name: str, union: dict[str, Any]) -> None:
         tag = union["discriminator"]["propertyName"]
-        self.components[name] = {"title": name, "description": f"One of these, by `{tag}`.", **union}
+        self.components[name] = {"description": f"One of these, by `{tag}`.", **union}
         for reference in union["discriminator"]["mapping"].values():
             member = self.components[reference.removeprefix(_REF)]
             member["properties"][tag]["description"] = f"Tells the members of {name} apart."
@@ -62,22 +61,6 @@ class Schemas:
         component = self.components[self.of(shape)["$ref"].removeprefix(_REF)]
         component["properties"][name] = {"description": description, "anyOf": [self.of(member), _NULL]}
 
-    def example_of(self, schema: Mapping[str, Any]) -> Any:
-        """A value that is valid by the schema, made of the examples of its parts."""
-        for given in (schema.get("examples"), schema.get("enum")):
-            if given:
-                return given[0]
-        if "$ref" in schema:
-            return self.example_of(self.components[schema["$ref"].removeprefix(_REF)])
-        parts = schema.get("anyOf", schema.get("oneOf"))
-        if parts:
-            return self.example_of(parts[0])
-        if schema["type"] == "array":
-            return [self.example_of(schema["items"])]
-        if schema["type"] == "object":
-            return {name: self.example_of(part) for name, part in schema.get("properties", {}).items()}
-        return schema.get("const", True)
-
     def _with_named_unions(self, node: Any) -> Any:
         for name, union in self._unions.items():
             if isinstance(node, dict) and "discriminator" in node and node["discriminator"] == union["discriminator"]:
@@ -88,6 +71,23 @@ class Schemas:
         if isinstance(node, list):
             return [self._with_named_unions(value) for value in node]
         return node
+
+
+def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
+    """A value that is valid by the schema, made of the examples of its parts."""
+    for given in (schema.get("examples"), schema.get("enum")):
+        if given:
+            return given[0]
+    if "$ref" in schema:
+        return example_of(components[schema["$ref"].removeprefix(_REF)], components)
+    parts = schema.get("anyOf", schema.get("oneOf"))
+    if parts:
+        return example_of(parts[0], components)
+    if schema["type"] == "array":
+        return [example_of(schema["items"], components)]
+    if schema["type"] == "object":
+        return {name: example_of(part, components) for name, part in schema.get("properties", {}).items()}
+    return schema.get("const", True)
 
 
 def public_name(name: str) -> str:
@@ -131,7 +131,9 @@ def paragraphs(text: str) -> str:
 
 
 def _documented(schema: dict[str, Any]) -> dict[str, Any]:
-    return {**schema, "description": paragraphs(schema["description"])} if "description" in schema else schema
+    # msgspec's title is the name of the struct.
+    rest = {key: value for key, value in schema.items() if key != "title"}
+    return {**rest, "description": paragraphs(schema["description"])} if "description" in schema else rest
 
 
 def _completed(node: Any) -> Any:

@@ -7,6 +7,8 @@ from importlib import resources
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from tonne.platform.http.static_files import StaticFile
+
 # In this order: the first motif with a word in the type of the project.
 _WORDS = {
     "cooking": "cook stove",
@@ -59,10 +61,10 @@ def motif_of(project_type: str) -> str:
 
 
 @cache
-def drawing(motif: str, variant: int) -> bytes:
+def drawing(motif: str, variant: int) -> StaticFile:
     """An SVG image. There are `VARIANTS` of each motif, with the colours of different times of day."""
     colours = asdict(_LIGHTS[variant])
     folder = resources.files("tonne.selling.catalogue.pictures") / "scenes"
     parts = "".join((folder / f"{name}.svg").read_text("utf-8") for name in (*_BACKGROUND, motif))
     scene = re.sub(r"\{(\w+)\}", lambda found: str(colours[found[1]]), parts.replace("\n", ""))
-    return f"<svg {_ATTRIBUTES}>{scene}</svg>".encode()
+    return StaticFile.of("drawing.svg", f"<svg {_ATTRIBUTES}>{scene}</svg>".encode())

@@ -5,8 +5,6 @@ for ids, for example those of an old order.
 """
 
 from collections import Counter
-from functools import cache
-from hashlib import sha256
 from typing import Literal
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -51,19 +49,14 @@ def imported_url(digest: str, size: PictureSize = CARD) -> str:
 def drawing_url(motif: str, seed: str) -> str:
     """The same drawing for the same seed, which may be any text."""
     variant = crc32(seed.encode()) % VARIANTS
-    return f"/pictures/drawn/{motif}-{variant}.svg?v={_drawing_version(motif, variant)}"
-
-
-@cache
-def _drawing_version(motif: str, variant: int) -> str:
-    return sha256(drawing(motif, variant)).hexdigest()[:8]
+    return f"/pictures/drawn/{motif}-{variant}.svg?v={drawing(motif, variant).digest}"
 
 
 def _demo_url(image: str | None) -> str | None:
     path = urlsplit(image or "").path
     name = path.removeprefix(_DEMO_IMAGES)
-    content = demo_image(name) if path.startswith(_DEMO_IMAGES) else None
-    return None if content is None else f"{path}?v={sha256(content).hexdigest()[:8]}"
+    found = demo_image(name) if path.startswith(_DEMO_IMAGES) else None
+    return None if found is None else f"{path}?v={found.digest}"
 
 
 def _motif_of_bundle(bundle: Bundle) -> str:

@@ -7,8 +7,9 @@ import msgspec
 import structlog
 
 from tonne.platform.http.client_fields import keys_of_items
-from tonne.platform.http.errors import InternalError, ServiceUnavailable, documented
+from tonne.platform.http.errors import InternalError, RefusalOut, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document
+from tonne.platform.http.openapi.components import any_of
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.context import Scope
@@ -31,14 +32,6 @@ BatchEstimateIn = Annotated[
             "required": ["kind"],
             "additionalProperties": True,
         },
-    ),
-]
-BatchEstimateResult = Annotated[
-    Any,
-    msgspec.Meta(
-        description="An estimate of its kind, or an object with `error` and `errors`.",
-        examples=[{"id": "est_06gtv168mimt7f59c5an0fgcj0", "mass": {"amount": "289.548", "unit": "kg"}}],
-        extra_json_schema={"type": "object", "additionalProperties": True},
     ),
 ]
 
@@ -98,11 +91,14 @@ class EstimateBatchEndpoints:
 
     def routes(self) -> list[Route]:
         route = RouteMaker("Estimates")
+        about = "An estimate of its kind, or an object with `error` and `errors`."
+        answers = any_of(*(kind.answer for kind in self._kinds.values()), RefusalOut)
+        result = Annotated[Any, msgspec.Meta(description=about, extra_json_schema=answers)]
         return [
             route(
                 "POST /v1/estimates/batch",
                 self.create_batch,
-                list[BatchEstimateResult],
+                list[result],
                 operation_id="createEstimates",
                 body=list[BatchEstimateIn],
                 example=[{"kind": kind.name, **(kind.example or {})} for kind in [*self._kinds.values()][:2]],

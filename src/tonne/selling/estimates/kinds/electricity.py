@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from tonne.platform.http.json_body import JsonNumber
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, emission_step, plain, step, to_grams
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn
+from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.factors.model import WORLD, Factor, FactorSet
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut, factor_out
@@ -61,6 +61,7 @@ class ElectricityEstimateIn(CommonIn, forbid_unknown_fields=True, kw_only=True):
 
 
 class ElectricityEstimateOut(CalculatedOut, kw_only=True):
+    request: Annotated[ElectricityEstimateIn, AS_SENT]
     emission_factor: Annotated[EmissionFactorOut, Meta(description="The factor of the grid.")]
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tonne.platform.values.errors import TonneError
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, emission_step, plain, step, to_grams
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn
+from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn
 from tonne.selling.estimates.errors import MassInvalid
 from tonne.selling.estimates.factors.errors import FactorIdInvalid, UnitInvalid, UnitMismatch
 from tonne.selling.estimates.factors.model import FactorSet
@@ -48,6 +48,7 @@ class EmissionFactorEstimateIn(CommonIn, forbid_unknown_fields=True, kw_only=Tru
 
 
 class EmissionFactorEstimateOut(CalculatedOut, kw_only=True):
+    request: Annotated[EmissionFactorEstimateIn, AS_SENT]
     emission_factor: Annotated[EmissionFactorOut, Meta(description="The factor.")]
 
 

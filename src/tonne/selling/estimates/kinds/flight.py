@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, mass_out, plain, step, to_grams
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut
+from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn, EstimateMassOut
 from tonne.selling.estimates.factors.model import FactorSet
 from tonne.selling.estimates.geography.airports import load_airports
 from tonne.selling.estimates.kinds.air import CabinClass, Haul, air_emissions
@@ -39,6 +39,7 @@ class FlightBreakdownOut(msgspec.Struct):
 
 
 class FlightEstimateOut(CalculatedOut, kw_only=True):
+    request: Annotated[FlightEstimateIn, AS_SENT]
     distance: Annotated[DistanceOut, Meta(description="Without detours, which the factors include.")]
     distance_calculation_method: Annotated[
         DistanceMethod, Meta(description="Where the distance comes from.", examples=["great_circle_distance"])

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, emission_step, step, to_grams
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn
+from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn
 from tonne.selling.estimates.factors.model import Factor, FactorSet
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut, factor_out
 from tonne.selling.estimates.kinds.electricity import CountryCode
@@ -67,6 +67,7 @@ class HotelEstimateIn(CommonIn, forbid_unknown_fields=True, kw_only=True):
 
 
 class HotelEstimateOut(CalculatedOut, kw_only=True):
+    request: Annotated[HotelEstimateIn, AS_SENT]
     emission_factor: Annotated[EmissionFactorOut, Meta(description="The factor of a room and a night.")]
 
 

@@ -21,7 +21,14 @@ from tonne.selling.estimates.calculated import (
     split_grams,
     step,
 )
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut, ExplainStepOut, Moment
+from tonne.selling.estimates.calculated_schemas import (
+    AS_SENT,
+    CalculatedOut,
+    CommonIn,
+    EstimateMassOut,
+    ExplainStepOut,
+    Moment,
+)
 from tonne.selling.estimates.factors.model import Factor, FactorSet
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut, factor_out
 from tonne.selling.estimates.geography.airports import Airport
@@ -124,6 +131,7 @@ class JourneyLegOut(msgspec.Struct):
 
 
 class PassengerTransportationEstimateOut(CalculatedOut, kw_only=True):
+    request: Annotated[PassengerTransportationEstimateIn, AS_SENT]
     legs: Annotated[list[JourneyLegOut], Meta(description="The legs in their order. Their masses add up to `mass`.")]
     is_passenger_transportation: Annotated[
         bool, Meta(description="Whether somebody has really travelled.", examples=[True])

@@ -9,8 +9,9 @@ import structlog
 
 from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import keys_of_items
-from tonne.platform.http.errors import InternalError, ServiceUnavailable, documented
+from tonne.platform.http.errors import InternalError, RefusalOut, ServiceUnavailable, documented
 from tonne.platform.http.json_body import Document
+from tonne.platform.http.openapi.components import any_of
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.values.context import Scope
@@ -30,8 +31,7 @@ TransactionResult = Annotated[
     Any,
     msgspec.Meta(
         description="An estimate, or an object with `error` and `errors`.",
-        examples=[{"id": "est_06gtv168mimt7f59c5an0fgcj0", "mass": {"amount": "14.875", "unit": "kg"}}],
-        extra_json_schema={"type": "object", "additionalProperties": True},
+        extra_json_schema=any_of(TransactionOut, RefusalOut),
     ),
 ]
 

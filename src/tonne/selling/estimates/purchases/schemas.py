@@ -10,7 +10,7 @@ from msgspec import Meta
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.schemas import DecimalText
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, Moment
+from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn, Moment
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut
 from tonne.selling.estimates.geography.places import CountryCode
 
@@ -93,6 +93,7 @@ class TransactionIn(CommonIn, kw_only=True):
 
 
 class TransactionOut(CalculatedOut, kw_only=True):
+    request: Annotated[TransactionIn, AS_SENT]
     emission_factor: Annotated[EmissionFactorOut, Meta(description="The factor that was used.")]
     exchange_rate: Annotated[
         DecimalText | None,

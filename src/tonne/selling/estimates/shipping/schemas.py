@@ -2,15 +2,16 @@
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
 from tonne.platform.http.client_fields import IdempotencyKey, Metadata
+from tonne.platform.http.openapi.components import any_of
 from tonne.platform.values.context import Timestamp
 from tonne.selling.catalogue.schemas import DecimalText
-from tonne.selling.estimates.calculated_schemas import CalculatedOut, CommonIn, EstimateMassOut, Moment
+from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn, EstimateMassOut, Moment
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut
 from tonne.selling.estimates.geography.places import CountryCode, PlaceIn
 from tonne.selling.estimates.geography.sea_distance import TransitCorridor
@@ -238,6 +239,7 @@ class ShippingLegOut(msgspec.Struct, kw_only=True):
 
 
 class ShipmentOut(CalculatedOut, kw_only=True):
+    request: Annotated[Any, AS_SENT, Meta(extra_json_schema=any_of(ShippingIn, MultiLegShippingIn))]
     is_shipment: Annotated[bool, Meta(description="Whether the goods were shipped.", examples=[True])]
     shipped_at: Annotated[Timestamp | None, Meta(description="When, or null.")]
     external_estimate_url: Annotated[None, Meta(description="Always null.", examples=[None])] = None
@@ -251,7 +253,10 @@ ShippingOut = cast(
     "type[ShipmentOut]",
     msgspec.defstruct(
         "ShippingOut",
-        [(field.name, _LEG_HINTS[field.name], field.default) for field in msgspec.structs.fields(ShippingLegOut)],
+        [
+            ("request", Annotated[ShippingIn, AS_SENT]),
+            *((field.name, _LEG_HINTS[field.name], field.default) for field in msgspec.structs.fields(ShippingLegOut)),
+        ],
         bases=(ShipmentOut,),
         module=__name__,
         kw_only=True,
@@ -260,6 +265,7 @@ ShippingOut = cast(
 
 
 class MultiLegShippingOut(ShipmentOut, kw_only=True):
+    request: Annotated[MultiLegShippingIn, AS_SENT]
     legs: Annotated[list[ShippingLegOut], Meta(description="The legs, in their order.")]
     raw_distance: Annotated[DistanceOut, Meta(description="Sum of the legs.")]
     distance: Annotated[DistanceOut, Meta(description="Sum of the legs.")]

@@ -67,14 +67,30 @@ _PROOF: Json = {
     "proofPurpose": "assertionMethod",
     "proofValue": "z3FXQjecWufY46yg5abdVZsXqLhxhueuSoZgNSARiKBk9czhSePTFehP8c3PGfb6a22gkfUKods5D2UAUL5n2Brbx",
 }
-# An open object, not a struct: clients that parse and write it anew would change numbers and dates, and with them the
-# bytes that were signed.
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_VALUES = {"type": "object", "additionalProperties": {"description": "A JSON value."}}
+_OPTIONAL = {"credentialStatus", "evidence"}
+_MEMBERS = {
+    "@context": _TEXTS,
+    "id": _TEXT,
+    "type": _TEXTS,
+    "issuer": {"type": "object", "properties": {"id": _TEXT, "name": _TEXT}},
+    "validFrom": _TEXT,
+    "credentialSubject": _VALUES,
+    "credentialStatus": _VALUES,
+    "evidence": {"type": "array", "items": _VALUES},
+    "proof": _VALUES,
+}
+# A dictionary, not a struct, and no format of dates: clients that parse and write it anew would change numbers and
+# dates, and with them the bytes that were signed.
 CredentialOut = Annotated[
     dict[str, Any],
     Meta(
         title="Credential",
         description="A W3C verifiable credential (data model 2.0). Keep it as it is: a changed value invalidates the "
         "signature.",
+        extra_json_schema={"properties": _MEMBERS, "required": sorted(_MEMBERS.keys() - _OPTIONAL)},
         examples=[{**compose_credential(_RECORD, [_EVIDENCE], 41, _BASE_URL), "proof": _PROOF}],
     ),
 ]
