@@ -285,6 +285,19 @@ async def test_other_query_parameters_stay_refused(api: ApiClient) -> None:
         assert (refused.status_code, fields(refused)) == (400, ["colour"]), path
 
 
+@pytest.mark.parametrize("path", ESTIMATES)
+async def test_every_estimate_takes_a_client_account(api: ApiClient, populated_db: Database, path: str) -> None:
+    await import_transaction_factors(populated_db)
+    client = {"name": "Fjord Bakery", "currency": "EUR", "handle": "fjord-bakery", "idempotency_key": "client-20817"}
+    for _ in range(2):
+        made = await api.post(path, ESTIMATES[path] | {"client_account": client})
+        assert made.status_code == 201, made.text
+    [listed] = (await api.get("/v1/accounts/client?name=Fjord")).json()["data"]
+    assert listed["number_of_estimates"] == 2
+    read = await api.get(f"{path}/{made.json()['id']}", Service_Account=listed["id"])
+    assert read.json()["mass"] == made.json()["mass"]
+
+
 async def test_projects_have_what_existing_clients_show_of_them(api: ApiClient) -> None:
     listed = (await api.get("/v1/projects?limit=100")).json()["data"]
     projects = [(await api.get(f"/v1/projects/{each['id']}")).json() for each in listed]
