@@ -21,6 +21,7 @@ import hypothesis
 import msgspec
 import pytest
 import structlog
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from httpx._transports import default as httpx_transports
 
 from tests.support.api_client import ApiClient
@@ -42,6 +43,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.db.server import postmaster
 from tonne.platform.db.server.embedded import EmbeddedServer, start_server
 from tonne.platform.http.asgi import AsgiApp
+from tonne.platform.keys.signing import operator_key
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
 
@@ -66,6 +68,9 @@ httpx_transports.create_ssl_context = functools.cache(httpx.create_ssl_context) 
 asyncpg.connect = functools.partial(  # type: ignore[assignment]
     asyncpg.connect, statement_cache_size=1000, max_cacheable_statement_size=0
 )
+
+# Otherwise every test that signs a document proves again, for 200 ms, that the factors of its key are primes.
+operator_key.load_pem_private_key = functools.cache(load_pem_private_key)  # type: ignore[assignment, attr-defined]
 
 NEEDED_BYTES = 2 * 1024**3
 EMPTY, POPULATED = "template_empty", "template_populated"
