@@ -14,7 +14,7 @@ from bench.environment import SECRET_KEY, Environment, Worker, open_environment
 from bench.tenants import MODE, Tenant
 from tests.support.processes import HOST
 from tonne.channels.webhooks import registration_store
-from tonne.channels.webhooks.model import Webhook
+from tonne.channels.webhooks.model import Webhook, WebhookRequest
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.events.notification import EVERYTHING, send
 from tonne.platform.keys.secret_box import SecretBox
@@ -60,7 +60,7 @@ class Delivery:
         async with self.environment.connection() as tx, tx.transaction():
             for tenant, receiver in zip(tenants, self.receivers, strict=False):
                 webhook, _ = await register_webhook(
-                    tx, tenant.scope, receiver.url, [], box=box, actor=_ACTOR, now=utc_now()
+                    tx, tenant.scope, WebhookRequest(receiver.url), box=box, actor=_ACTOR, now=utc_now()
                 )
                 progress = await registration_store.read_progress(tx, webhook)
                 hooks.append(Hook(webhook, tenant, progress.cursor_position))

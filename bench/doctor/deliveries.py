@@ -1,6 +1,7 @@
 """A webhook for each organisation that has received all events, with the attempts that delivered them."""
 
 from bench.environment import SECRET_KEY, Environment
+from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
@@ -29,7 +30,9 @@ async def deliver_all(environment: Environment) -> None:
         if not await tx.fetchval(WEBHOOKS):
             for tenant in environment.tenants:
                 url = "https://receiver.example/events"
-                await register_webhook(tx, tenant.scope, url, [], box=box, actor=job_actor("bench"), now=utc_now())
+                await register_webhook(
+                    tx, tenant.scope, WebhookRequest(url), box=box, actor=job_actor("bench"), now=utc_now()
+                )
             await tx.execute("UPDATE webhook_scopes SET from_position = 0")
         await tx.execute("DELETE FROM webhook_attempts")
         await tx.execute(MOVE_TO_THE_END)

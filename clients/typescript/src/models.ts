@@ -3699,6 +3699,11 @@ export interface WebhookInput {
    * responds with 2xx. Default: `false`.
    */
   disable_on_gone?: boolean | undefined;
+  /**
+   * Whether requests also have the headers of Standard Webhooks, so that its libraries can verify them. Default:
+   * `false`.
+   */
+  standard_webhooks?: boolean | undefined;
 }
 
 /** New types may be added: ignore those that you do not know. */
@@ -3725,6 +3730,8 @@ export interface Webhook {
    * responds with 2xx.
    */
   disable_on_gone: boolean;
+  /** Whether requests also have the headers of Standard Webhooks, so that its libraries can verify them. */
+  standard_webhooks: boolean;
   /**
    * Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410, and `disable_on_gone` is set.
    * Null when it is enabled, or a person disabled it.
@@ -3801,6 +3808,8 @@ export interface WebhookChangeInput {
    * responds with 2xx.
    */
   disable_on_gone?: boolean | null | undefined;
+  /** Whether requests also have the headers of Standard Webhooks, so that its libraries can verify them. */
+  standard_webhooks?: boolean | null | undefined;
 }
 
 export interface RotateInput {

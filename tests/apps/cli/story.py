@@ -12,6 +12,7 @@ from tests.support.api_client import ApiClient
 from tests.support.command import tonne
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
+from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.db.schema.partitions import ATTEMPTS, list_partitions
 from tonne.platform.values.context import utc_now
@@ -312,7 +313,7 @@ class Story:
     async def rotate_key(self) -> Words:
         scope, box = self.world.ours_test.scope, self.services.box
         async with self.services.database.transaction() as tx:
-            await register_webhook(tx, scope, "https://1.1.1.1/", [], box=box, actor=TESTER, now=utc_now())
+            await register_webhook(tx, scope, WebhookRequest("https://1.1.1.1/"), box=box, actor=TESTER, now=utc_now())
         self.settings |= {"secret_key": KEYS[0], "secret_keys_old": self.services.settings.secret_key}
         return ()
 

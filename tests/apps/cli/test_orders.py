@@ -9,6 +9,7 @@ from tests.support.api_client import ApiClient
 from tests.support.command import Operator
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
+from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
@@ -86,7 +87,12 @@ async def test_people_a5_show_tells_the_life_of_an_order(
     live = api.as_key(world.ours_live.key)
     async with services.database.transaction() as tx:
         webhook, _ = await register_webhook(
-            tx, world.ours_live.scope, "https://1.1.1.1/hook", [], box=services.box, actor=TESTER, now=utc_now()
+            tx,
+            world.ours_live.scope,
+            WebhookRequest("https://1.1.1.1/hook"),
+            box=services.box,
+            actor=TESTER,
+            now=utc_now(),
         )
     order = await live.order(bundle_selection=selection)
     for job in (services.issue_invoices, services.follow_up_invoices):

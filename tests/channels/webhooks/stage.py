@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from tests.support.signatures import read_signature, sign
 from tests.support.world import TESTER, Tenant
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.delivery.deliver import Deliverer
+from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.events.log import NewEvent, append
@@ -48,20 +49,12 @@ class Stage(Scene):
         url: str,
         *accounts: Scope,
         scope: Scope | None = None,
-        event_types: Sequence[str] = (),
-        disable_on_gone: bool = False,
+        **choices: Any,
     ) -> Hook:
+        requested = WebhookRequest(url, [account.account_id for account in accounts], **choices)
         async with self.database.transaction() as tx:
             webhook, secret = await register_webhook(
-                tx,
-                scope or self.one,
-                url,
-                [account.account_id for account in accounts],
-                event_types=event_types,
-                disable_on_gone=disable_on_gone,
-                box=self.services.box,
-                actor=TESTER,
-                now=utc_now(),
+                tx, scope or self.one, requested, box=self.services.box, actor=TESTER, now=utc_now()
             )
         return Hook(webhook.id, secret)
 

@@ -24,6 +24,7 @@ def make_lease(stream: Stream, number: int = 1) -> Lease:
         event_types=(),
         sealed_secret=b"",
         old_sealed_secrets=(),
+        standard_webhooks=False,
         cursor_position=0,
         batch_limit=1,
         failures=0,

@@ -29,6 +29,7 @@ FIELDS = [
     "account_ids",
     "event_types",
     "disable_on_gone",
+    "standard_webhooks",
     "disabled_reason",
     "created_at",
     "secret",
@@ -61,13 +62,14 @@ async def test_a_registration_returns_the_webhook_with_its_delivery_state(
     assert SECRET.fullmatch(webhook["secret"])
     assert MOMENT.fullmatch(webhook["created_at"])
     assert webhook["created_at"] >= before.isoformat()[:19]
-    assert {name: webhook[name] for name in FIELDS[1:8]} == {
+    assert {name: webhook[name] for name in FIELDS[1:9]} == {
         "url": URL,
         "enabled": True,
         "account_type": "test",
         "account_ids": [],
         "event_types": [],
         "disable_on_gone": False,
+        "standard_webhooks": False,
         "disabled_reason": None,
     }
     assert webhook["delivery"] == {

@@ -14,6 +14,7 @@ MIXED = (
     *("certificate.replaced", "order.paid", "refund.succeeded"),
 )
 
+NAMED = ("order.placed", "refund.requested", "refund.succeeded")
 # The types of events about an order as a whole.
 ORDER_TYPES = (*STATUS_TYPES, "order.payment_updated", "order.person_erased")
 
@@ -32,7 +33,7 @@ async def test_each_webhook_gets_its_types_in_order_and_its_cursor_passes_the_ot
     async with receiving(authority.context()) as named, receiving(authority.context()) as silent:
         hooks = [
             await stage.register(receiver.url),
-            await stage.register(named.url, event_types=["order.placed", "refund.requested", "refund.succeeded"]),
+            await stage.register(named.url, event_types=NAMED, standard_webhooks=True),
             await stage.register(silent.url, event_types=["invoice.paid"]),
             # Filtered by account, too: another way of reading.
             await stage.register(named.url, stage.two, event_types=["allocation.new"]),

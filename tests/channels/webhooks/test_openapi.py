@@ -33,7 +33,7 @@ def check(document: dict[str, Any], delivery: Delivery) -> set[str]:
 
 async def test_interface_4_deliveries_match_the_document(api: ApiClient, stage: Stage, receiver: Receiver) -> None:
     document = inlined((await api.http.get("/openapi.json")).json())
-    hook = await stage.register(receiver.url)
+    hook = await stage.register(receiver.url, standard_webhooks=True)
     await place(stage.services, stage.one, utc_now())
     jobs = (stage.services.issue_invoices, stage.services.follow_up_invoices, stage.services.allocate_orders)
     await stage.run_jobs(*jobs)

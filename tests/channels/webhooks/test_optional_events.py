@@ -16,7 +16,7 @@ from tests.support.scene import Scene
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.event_schemas import WebhookEvent
-from tonne.channels.webhooks.model import NAMEABLE
+from tonne.channels.webhooks.model import NAMEABLE, WebhookRequest
 from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.db.database import Database
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
@@ -39,7 +39,12 @@ def settings(settings: Settings) -> Settings:
 async def subscribe(scene: Scene, scope: Scope, event_types: Sequence[str] = NAMEABLE) -> str:
     async with scene.database.transaction() as tx:
         webhook, _ = await register_webhook(
-            tx, scope, URL, [], event_types=event_types, box=scene.services.box, actor=TESTER, now=scene.clock()
+            tx,
+            scope,
+            WebhookRequest(URL, event_types=event_types),
+            box=scene.services.box,
+            actor=TESTER,
+            now=scene.clock(),
         )
     return webhook.id
 

@@ -8,14 +8,13 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.channels.webhooks.stage import Stage, verify
+from tests.channels.webhooks.test_endpoints import put
 from tests.channels.webhooks.test_signing_vectors import DOCUMENT
 from tests.support.api_client import ApiClient
 from tests.support.receivers import Receiver, reply
-from tonne.channels.webhooks.sending.signing import new_secret, signed_headers, standard_key, standard_signature
+from tonne.channels.webhooks.sending.signing import standard_signature
 from tonne.platform.events.payload import message_id
 from tonne.platform.values.context import utc_now
-
-OLD_SECRET = "whsec_Zm9vYmFyLWJhei1xdXV4LTEyMzQ1Njc4OTAtYWJj_-w"  # noqa: S105 - of the test
 
 
 @pytest.mark.parametrize("vector", DOCUMENT["standard_webhooks"], ids=lambda vector: vector["name"])
@@ -32,18 +31,10 @@ def test_the_published_vectors_are_right(vector: dict[str, Any]) -> None:
         assert signed in signature.split(" ")
 
 
-def test_only_padded_base64_of_32_bytes_is_a_standard_secret() -> None:
-    assert len(standard_key(new_secret()) or b"") == 32
-    refused = (OLD_SECRET, "whsec_mine", "whsec_", new_secret()[:-1], "whsec_Zm9v", "whsec_" + "-" * 43 + "=")
-    assert [standard_key(secret) for secret in refused] == [None] * len(refused)
-    old = signed_headers("Service", [OLD_SECRET], "org_1", b"{}", message_id="msg_1", timestamp=1)
-    assert list(old) == ["Content-Type", "Service-HMAC"]
-
-
 async def test_every_request_is_verified_by_the_reference_library(
     stage: Stage, api: ApiClient, receiver: Receiver
 ) -> None:
-    hook = await stage.register(receiver.url)
+    hook = await stage.register(receiver.url, standard_webhooks=True)
     organisation_id = stage.one.organisation_id
     receiver.next(reply(500), reply(500))
     ids = await stage.emit_many(stage.one, ['{"metadata":{"Größe":"東京"}}', '{"a":"b"}'])
@@ -71,20 +62,19 @@ async def test_every_request_is_verified_by_the_reference_library(
         assert len(delivery.headers["webhook-signature"].split(" ")) == 2
 
 
-async def test_an_older_secret_gets_the_headers_after_its_rotation(
-    stage: Stage, api: ApiClient, receiver: Receiver
-) -> None:
+async def test_only_webhooks_that_ask_for_it_get_the_headers(stage: Stage, api: ApiClient, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
-    sealed = stage.services.box.seal(OLD_SECRET, hook.id)
-    await stage.execute("UPDATE webhooks SET secret_box = $2 WHERE id = $1", hook.id, sealed)
-    await stage.emit(stage.one)
-    await stage.deliver()
-    assert verify(receiver.deliveries[0], OLD_SECRET, stage.one.organisation_id)
-    assert not any(name.startswith("webhook-") for name in receiver.deliveries[0].headers)
-    rotated = (await api.post(f"/v1/webhooks/{hook.id}/rotate-secret", {"overlap_s": 600})).json()["secret"]
-    await stage.emit(stage.one)
-    await stage.deliver()
-    last = receiver.deliveries[-1]
-    Webhook(rotated).verify(last.body, last.headers)
-    assert last.headers["webhook-signature"].count("v1,") == 1
-    assert all(verify(last, secret, stage.one.organisation_id) for secret in (OLD_SECRET, rotated))
+    path = f"/v1/webhooks/{hook.id}"
+    assert not (await api.get(path)).json()["standard_webhooks"]
+    for asked in (False, True, False):
+        shown = await put(api, hook.id, {"standard_webhooks": asked})
+        assert shown.json()["standard_webhooks"] is asked
+        receiver.deliveries.clear()
+        await stage.emit(stage.one)
+        await stage.deliver()
+        await api.post(f"{path}/test", {})
+        assert len(receiver.deliveries) == 2
+        for delivery in receiver.deliveries:
+            assert verify(delivery, hook.secret, stage.one.organisation_id)
+            names = {name for name in delivery.headers if name.startswith("webhook-")}
+            assert names == ({"webhook-id", "webhook-timestamp", "webhook-signature"} if asked else set())

@@ -104,7 +104,7 @@ MUTANTS = [
         "orders at another address",
         "selling/orders/routes.py",
         '"GET /v1/orders",',
-        '"GET /v1/order",',
+        '"GET /v1/orders/list",',
         "preamble.each_address_answers_below_the_base.orders",
     ),
     Mutant(
@@ -132,7 +132,7 @@ MUTANTS = [
         "webhooks at another address",
         "channels/webhooks/routes.py",
         '"POST /v1/webhooks",',
-        '"POST /v1/hooks",',
+        '"POST /v1/webhooks/new",',
         "preamble.each_address_answers_below_the_base.webhooks",
     ),
 ]

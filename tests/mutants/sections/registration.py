@@ -79,8 +79,8 @@ MUTANTS = [
     Mutant(
         "another address",
         REGISTER,
-        "        url=url,\n",
-        '        url=f"{url}/",\n',
+        '        id=new_id("wh"),\n',
+        '        id=new_id("wh"),\n        url=f"{requested.url}/",\n',
         "registration.the_url_is_the_registered_one",
     ),
     Mutant("a disabled webhook", REGISTER, "enabled=True,", "enabled=False,", "registration.a_new_webhook_is_enabled"),

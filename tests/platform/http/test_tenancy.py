@@ -16,6 +16,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World, open_tenant
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.model import temporary_id_of
+from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.schemas import RewindIn, SkipIn
 from tonne.platform.http.route import Access, Route
@@ -175,7 +176,12 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
         )
         await tx.execute("UPDATE catalogues SET version = version + 1")
         webhook, _ = await register_webhook(
-            tx, world.ours_test.scope, "https://hooks.example.com", [], box=services.box, actor=TESTER, now=utc_now()
+            tx,
+            world.ours_test.scope,
+            WebhookRequest("https://hooks.example.com"),
+            box=services.box,
+            actor=TESTER,
+            now=utc_now(),
         )
     await import_transaction_factors(services.database)
     link = await make_link(services, world.ours_test.scope)

@@ -3091,6 +3091,7 @@ class AsyncWebhooksResource:
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
         disable_on_gone: bool | Omit = OMIT,
+        standard_webhooks: bool | Omit = OMIT,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Webhook:
@@ -3108,6 +3109,7 @@ class AsyncWebhooksResource:
                 "account_ids": account_ids,
                 "event_types": event_types,
                 "disable_on_gone": disable_on_gone,
+                "standard_webhooks": standard_webhooks,
             },
             repeat="header",
             idempotency_key=idempotency_key,
@@ -3153,6 +3155,7 @@ class AsyncWebhooksResource:
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
         disable_on_gone: bool | Omit | None = OMIT,
+        standard_webhooks: bool | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Webhook:
         """Change a webhook.
@@ -3170,6 +3173,7 @@ class AsyncWebhooksResource:
                 "account_ids": account_ids,
                 "event_types": event_types,
                 "disable_on_gone": disable_on_gone,
+                "standard_webhooks": standard_webhooks,
             },
             **options,
         )

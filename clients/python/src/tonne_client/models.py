@@ -4093,6 +4093,10 @@ class WebhookInput(TypedDict):
     """Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
     responds with 2xx. Default: `false`.
     """
+    standard_webhooks: NotRequired[bool]
+    """Whether requests also have the headers of Standard Webhooks, so that its libraries can verify them. Default:
+    `false`.
+    """
 
 
 EventType = Literal[
@@ -4142,6 +4146,8 @@ class Webhook(Model):
     """Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
     responds with 2xx.
     """
+    standard_webhooks: bool
+    """Whether requests also have the headers of Standard Webhooks, so that its libraries can verify them."""
     disabled_reason: DisabledReason | None
     """Why Tonne has disabled the webhook. `gone`: the receiver answered with status 410, and `disable_on_gone` is set.
     Null when it is enabled, or a person disabled it.
@@ -4217,6 +4223,8 @@ class WebhookChangeInput(TypedDict):
     """Whether a response with status 410 disables the webhook. Otherwise its events are sent again until the receiver
     responds with 2xx.
     """
+    standard_webhooks: NotRequired[bool | None]
+    """Whether requests also have the headers of Standard Webhooks, so that its libraries can verify them."""
 
 
 class RotateInput(TypedDict):

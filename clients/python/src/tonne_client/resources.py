@@ -3081,6 +3081,7 @@ class WebhooksResource:
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
         disable_on_gone: bool | Omit = OMIT,
+        standard_webhooks: bool | Omit = OMIT,
         idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Webhook:
@@ -3098,6 +3099,7 @@ class WebhooksResource:
                 "account_ids": account_ids,
                 "event_types": event_types,
                 "disable_on_gone": disable_on_gone,
+                "standard_webhooks": standard_webhooks,
             },
             repeat="header",
             idempotency_key=idempotency_key,
@@ -3141,6 +3143,7 @@ class WebhooksResource:
         account_ids: Sequence[str] | Omit | None = OMIT,
         event_types: Sequence[models.EventType] | Omit | None = OMIT,
         disable_on_gone: bool | Omit | None = OMIT,
+        standard_webhooks: bool | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Webhook:
         """Change a webhook.
@@ -3158,6 +3161,7 @@ class WebhooksResource:
                 "account_ids": account_ids,
                 "event_types": event_types,
                 "disable_on_gone": disable_on_gone,
+                "standard_webhooks": standard_webhooks,
             },
             **options,
         )

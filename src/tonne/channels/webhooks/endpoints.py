@@ -8,7 +8,7 @@ import structlog
 from tonne.channels.webhooks import attempt_store, register, registration_store, schemas
 from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED, SendOutcome
 from tonne.channels.webhooks.errors import RewindInvalid
-from tonne.channels.webhooks.model import Webhook
+from tonne.channels.webhooks.model import Webhook, WebhookRequest
 from tonne.channels.webhooks.send_test_event import send_test_event
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import open_secrets
@@ -22,6 +22,7 @@ from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Scope, made_at, new_id
 from tonne.platform.values.paging import Position
+from tonne.platform.values.same_named import same_named
 
 _log = structlog.get_logger()
 
@@ -56,18 +57,12 @@ class WebhookEndpoints:
         """
         body = read(request.json(), schemas.WebhookIn)
         await register.check_url(self.sender, body.url)
-        accounts, actor, now = body.account_ids or [], request.actor, self._clock()
+        requested = same_named(
+            WebhookRequest, body, account_ids=body.account_ids or (), event_types=body.event_types or ()
+        )
         async with self._database.transaction() as tx:
             webhook, secret = await register.register_webhook(
-                tx,
-                request.scope,
-                body.url,
-                accounts,
-                event_types=body.event_types or (),
-                disable_on_gone=body.disable_on_gone,
-                box=self._box,
-                actor=actor,
-                now=now,
+                tx, request.scope, requested, box=self._box, actor=request.actor, now=self._clock()
             )
             return await _show(tx, webhook, secret, status=201)
 

@@ -67,6 +67,16 @@ class DisabledReason(StrEnum):
     GONE = "gone"
 
 
+class WebhookRequest(Struct, frozen=True):
+    """What is said about a webhook when it is registered."""
+
+    url: str
+    account_ids: Sequence[str] = ()
+    event_types: Sequence[str] = ()
+    disable_on_gone: bool = False
+    standard_webhooks: bool = False
+
+
 class Webhook(Struct, frozen=True):
     """A registration. An empty `account_ids` means all accounts of the organisation in that mode.
 
@@ -84,6 +94,8 @@ class Webhook(Struct, frozen=True):
     event_types: tuple[str, ...] = ()
     # Whether a 410 of the receiver disables it.
     disable_on_gone: bool = False
+    # Whether requests also have the headers of Standard Webhooks.
+    standard_webhooks: bool = False
     disabled_reason: DisabledReason | None = None
 
     @property
@@ -133,6 +145,7 @@ class Lease(Struct, frozen=True):
     sealed_secret: bytes
     # Replaced secrets, which still sign while a rotation overlaps; None for one that does not.
     old_sealed_secrets: Sequence[bytes | None]
+    standard_webhooks: bool
     cursor_position: int
     batch_limit: int
     failures: int

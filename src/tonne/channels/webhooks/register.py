@@ -13,7 +13,7 @@ from tonne.channels.webhooks.errors import (
     WebhookLimitReached,
     WebhookUrlInvalid,
 )
-from tonne.channels.webhooks.model import Webhook, in_order
+from tonne.channels.webhooks.model import Webhook, WebhookRequest, in_order
 from tonne.channels.webhooks.sending.addresses import AddressRefused
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.channels.webhooks.sending.signing import new_secret
@@ -25,6 +25,7 @@ from tonne.platform.events.optional_events import set_recorded_types
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.context import Actor, Scope, new_id, to_wire
 from tonne.platform.values.replace import replace
+from tonne.platform.values.same_named import same_named
 
 MAX_WEBHOOKS = 16
 _FOR_DEVELOPMENT = "To receive events on your own machine, run `tonne listen`."
@@ -44,31 +45,28 @@ async def check_url(sender: Sender, url: str) -> None:
 async def register_webhook(
     tx: Connection,
     scope: Scope,
-    url: str,
-    account_ids: Sequence[str],
+    requested: WebhookRequest,
     *,
-    event_types: Sequence[str] = (),
-    disable_on_gone: bool = False,
     box: SecretBox,
     actor: Actor,
     now: datetime,
 ) -> tuple[Webhook, str]:
     """The secret is returned only here and by a rotation."""
-    await _check_accounts(tx, scope, account_ids)
+    await _check_accounts(tx, scope, requested.account_ids)
     if await registration_store.count_locked(tx, scope) >= MAX_WEBHOOKS:
         raise WebhookLimitReached
     secret = new_secret()
-    webhook = Webhook(
+    webhook = same_named(
+        Webhook,
+        requested,
         organisation_id=scope.organisation_id,
         mode=scope.mode,
         id=new_id("wh"),
-        url=url,
         enabled=True,
-        account_ids=tuple(account_ids),
+        account_ids=tuple(requested.account_ids),
         created_at=now,
         secret_last_four=secret[-4:],
-        event_types=in_order(event_types),
-        disable_on_gone=disable_on_gone,
+        event_types=in_order(requested.event_types),
     )
     await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
     await _record(tx, webhook, "webhook.registered", actor, now, after=_audited_values(webhook))
@@ -159,4 +157,5 @@ def _audited_values(webhook: Webhook) -> audit.Values:
         "account_ids": list(webhook.account_ids),
         "event_types": list(webhook.delivered_types),
         "disable_on_gone": webhook.disable_on_gone,
+        "standard_webhooks": webhook.standard_webhooks,
     }

@@ -13,7 +13,7 @@ from tonne.platform.values.context import Mode, Scope
 from tonne.selling.accounts.store import lock_organisation_mode
 
 _COLUMNS = """organisation_id, mode, id, url, enabled, account_ids, created_at, secret_last_four, event_types, \
-disable_on_gone, disabled_reason"""
+disable_on_gone, standard_webhooks, disabled_reason"""
 
 COUNT_WEBHOOKS = "SELECT count(*) FROM webhooks WHERE organisation_id = $1 AND mode = $2 AND deleted_at IS NULL"
 
@@ -31,8 +31,8 @@ WITH stream AS (
     SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2
 ), webhook AS (
     INSERT INTO webhooks (organisation_id, mode, id, url, account_ids, created_at, secret_box, secret_last_four,
-                          event_types, disable_on_gone, cursor_position, next_attempt_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, last_position, clock_timestamp() FROM stream
+                          event_types, disable_on_gone, standard_webhooks, cursor_position, next_attempt_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, last_position, clock_timestamp() FROM stream
 )
 INSERT INTO webhook_scopes (organisation_id, webhook_id, from_position, account_ids, event_types)
 SELECT $1, $3, last_position + 1, $5, $9 FROM stream
@@ -41,7 +41,7 @@ SELECT $1, $3, last_position + 1, $5, $9 FROM stream
 
 async def insert_webhook(tx: Connection, webhook: Webhook, sealed_secret: bytes) -> None:
     first = parameters_of(webhook, "organisation_id, mode, id, url, account_ids, created_at")
-    last = parameters_of(webhook, "secret_last_four, event_types, disable_on_gone")
+    last = parameters_of(webhook, "secret_last_four, event_types, disable_on_gone, standard_webhooks")
     await tx.execute(INSERT_WEBHOOK, *first, sealed_secret, *last)
 
 
@@ -81,7 +81,7 @@ async def list_webhooks(connection: Connection, scope: Scope, account_ids: Seque
 UPDATE_WEBHOOK = """
 WITH parked AS (UPDATE webhook_parked SET suspended = NOT $4 WHERE organisation_id = $1 AND webhook_id = $2)
 UPDATE webhooks SET url = $3, enabled = $4, account_ids = $5, event_types = $6, disable_on_gone = $7,
-                    disabled_reason = $8, version = version + 1, head_refusals = 0,
+                    standard_webhooks = $8, disabled_reason = $9, version = version + 1, head_refusals = 0,
                     next_attempt_at = clock_timestamp(), due_at = clock_timestamp()
 WHERE organisation_id = $1 AND id = $2 RETURNING cursor_position
 """
@@ -97,7 +97,8 @@ ON CONFLICT (organisation_id, webhook_id, from_position) DO UPDATE SET account_i
 async def update_webhook(tx: Connection, webhook: Webhook) -> int:
     """Returns the position of the cursor, after which the new scope applies."""
     key = (webhook.organisation_id, webhook.id)
-    changed = parameters_of(webhook, "url, enabled, account_ids, event_types, disable_on_gone, disabled_reason")
+    choices = "event_types, disable_on_gone, standard_webhooks"
+    changed = parameters_of(webhook, f"url, enabled, account_ids, {choices}, disabled_reason")
     cursor: int = await tx.fetchval(UPDATE_WEBHOOK, *key, *changed)
     await tx.execute(DROP_LATER_SCOPES, *key, cursor + 1)
     await tx.execute(RECORD_SCOPE, *key, cursor + 1, webhook.account_ids, webhook.event_types)

@@ -48,6 +48,11 @@ _OnGone = described(
     example=False,
     label="Turn the webhook off when the receiver responds with status 410",
 )
+_Standard = described(
+    "Whether requests also have the headers of Standard Webhooks, so that its libraries can verify them.",
+    example=False,
+    label="Sign requests for libraries of Standard Webhooks, too",
+)
 _EventId = Annotated[str, Meta(max_length=100, description="The id of an event.", examples=[_EVENT])]
 _Acknowledged = Annotated[bool, Meta(description="Whether the receiver returned a 2xx status.", examples=[False])]
 _Status = Annotated[
@@ -77,6 +82,7 @@ class WebhookIn(msgspec.Struct, forbid_unknown_fields=True):
     account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
     event_types: _EventTypes | None = None
     disable_on_gone: Annotated[bool, _OnGone] = False
+    standard_webhooks: Annotated[bool, _Standard] = False
 
 
 class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -87,6 +93,7 @@ class WebhookChangeIn(msgspec.Struct, forbid_unknown_fields=True):
     account_ids: Annotated[_AccountIds | None, _OnlyAccounts] = None
     event_types: _EventTypes | None = None
     disable_on_gone: Annotated[bool | None, _OnGone] = None
+    standard_webhooks: Annotated[bool | None, _Standard] = None
 
     def applied_to(self, webhook: Webhook) -> Webhook:
         given: dict[str, Any] = {
@@ -173,6 +180,7 @@ class WebhookOut(msgspec.Struct):
     account_ids: Annotated[list[str], _OnlyAccounts]
     event_types: _EventTypes
     disable_on_gone: Annotated[bool, _OnGone]
+    standard_webhooks: Annotated[bool, _Standard]
     disabled_reason: Annotated[
         DisabledReason | None,
         Meta(

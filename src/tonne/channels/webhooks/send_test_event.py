@@ -36,8 +36,8 @@ async def send_test_event(
         signing_secrets,
         webhook.organisation_id,
         body,
-        message_id=message_id([event_id]),
         timestamp=int(now.timestamp()),
+        message_id=message_id([event_id]) if webhook.standard_webhooks else None,
     )
     return event_id, await sender.post(webhook.url, body, headers)
 

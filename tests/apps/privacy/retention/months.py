@@ -11,6 +11,7 @@ from tests.support.world import TESTER, Tenant
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.apps.privacy.retention.remove_partitions import NotRemoved, remove_due
 from tonne.apps.wiring.app import Services
+from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.db.database import Database
 from tonne.platform.db.schema.partitions import EVENTS, PartitionedTable, create_partition, list_partitions
@@ -78,7 +79,7 @@ class Months(Scene):
         async with self.database.transaction() as tx:
             url = "https://127.0.0.1/hook"
             webhook, _ = await register_webhook(
-                tx, self.one, url, [], box=self.services.box, actor=TESTER, now=datetime.now(UTC)
+                tx, self.one, WebhookRequest(url), box=self.services.box, actor=TESTER, now=datetime.now(UTC)
             )
             await tx.execute("UPDATE webhooks SET cursor_position = $2 WHERE id = $1", webhook.id, at)
         return Hook(webhook.id)

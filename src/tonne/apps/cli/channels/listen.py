@@ -12,7 +12,6 @@ import msgspec
 
 from tonne.apps.cli.database import settings_from_environment
 from tonne.channels.webhooks.sending.signing import new_secret, signed_headers
-from tonne.platform.events.payload import message_id
 from tonne.platform.settings.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
 from tonne.platform.values.context import to_wire, utc_now
 
@@ -129,7 +128,6 @@ class _Forwarder:
                 [self._secret],
                 organisation_id,
                 body,
-                message_id=message_id([event.event_id for event in events]),
                 timestamp=int(time.time()),
             )
             try:

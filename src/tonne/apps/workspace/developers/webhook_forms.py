@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tonne.apps.dashboard.viewer import Form
-from tonne.channels.webhooks.model import NAMEABLE, Webhook
+from tonne.channels.webhooks.model import NAMEABLE, Webhook, WebhookRequest
 from tonne.channels.webhooks.schemas import RewindIn, WebhookIn
 from tonne.platform.web.fields import fields_of
 
 FIELDS = fields_of(WebhookIn)
+CHOICES = ("disable_on_gone", "standard_webhooks")
 # In hours: both secrets sign for that long.
 OVERLAPS = {"0": "Not at all", "1": "1 hour", "24": "1 day", "168": "7 days"}
 FIRST_OVERLAP = "24"
@@ -32,27 +33,19 @@ CAUSES = {
 }
 
 
-class Receiver(NamedTuple):
-    url: str
-    account_ids: tuple[str, ...]
-    event_types: tuple[str, ...]
-    disable_on_gone: bool
-
-
-def read_receiver(form: Form) -> Receiver:
+def read_webhook(form: Form) -> WebhookRequest:
     accounts = tuple(form.value("account_ids").replace(",", " ").split())
     if len(accounts) > 1000:
         form.fail("account_ids", "Enter at most 1,000 accounts, or none for all.")
     types = tuple(each.value for each in NAMEABLE if form.is_checked(type_field(each)))
     url = form.text("url", "Enter the address of your receiver.", longest=2048)
-    return Receiver(url, accounts, types, form.is_checked("disable_on_gone"))
+    return WebhookRequest(url, accounts, types, **{name: form.is_checked(name) for name in CHOICES})
 
 
 def form_of(webhook: Webhook) -> Form:
     """The form that would set what the webhook has."""
-    is_ticked = ["1"] if webhook.disable_on_gone else []
-    accounts = " ".join(webhook.account_ids)
-    return Form({"url": [webhook.url], "account_ids": [accounts], "disable_on_gone": is_ticked})
+    ticked = {name: ["1"] for name in CHOICES if getattr(webhook, name)}
+    return Form({"url": [webhook.url], "account_ids": [" ".join(webhook.account_ids)], **ticked})
 
 
 def type_field(event_type: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer, existing
@@ -75,21 +75,13 @@ class WebhooksPage(DashboardPage, frozen=True):
         )
 
     async def register(self, viewer: MemberViewer, form: Form) -> Response:
-        url, account_ids, types, disable_on_gone = webhook_forms.read_receiver(form)
+        requested = webhook_forms.read_webhook(form)
         if not form.faults:
             try:
-                await register.check_url(self.endpoints.sender, url)
+                await register.check_url(self.endpoints.sender, requested.url)
                 async with self.database.transaction() as tx:
                     webhook, secret = await register.register_webhook(
-                        tx,
-                        _scope(viewer),
-                        url,
-                        account_ids,
-                        event_types=types,
-                        disable_on_gone=disable_on_gone,
-                        box=self.box,
-                        actor=viewer.actor,
-                        now=self.clock(),
+                        tx, _scope(viewer), requested, box=self.box, actor=viewer.actor, now=self.clock()
                     )
             except TonneError as error:
                 _fail(form, error)
@@ -98,11 +90,11 @@ class WebhooksPage(DashboardPage, frozen=True):
         return await self.show(viewer, form)
 
     async def change(self, viewer: MemberViewer, form: Form) -> Response:
-        receiver = webhook_forms.read_receiver(form)
+        requested = webhook_forms.read_webhook(form)
         if not form.faults:
             try:
-                await register.check_url(self.endpoints.sender, receiver.url)
-                await self._update(viewer, **receiver._asdict())
+                await register.check_url(self.endpoints.sender, requested.url)
+                await self._update(viewer, **structs.asdict(requested))
             except TonneError as error:
                 _fail(form, error)
             else:

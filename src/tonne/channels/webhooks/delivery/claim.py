@@ -30,6 +30,7 @@ LEASE_COLUMNS = """
     ARRAY[CASE WHEN webhook.old_secret_until > clock_timestamp() THEN webhook.old_secret_box END,
           CASE WHEN webhook.older_secret_until > clock_timestamp() THEN webhook.older_secret_box END]
         AS old_sealed_secrets,
+    webhook.standard_webhooks,
     webhook.cursor_position, webhook.batch_limit, webhook.failures, webhook.head_refusals,
     webhook.probe_after, webhook.accepted_probe, webhook.lease_token AS token, webhook.version,
     webhook.next_attempt_at <= clock_timestamp() AS main_due,

@@ -112,8 +112,8 @@ class BatchSender:
             secrets,
             lease.organisation_id,
             body,
-            message_id=batch.message_id,
             timestamp=int(self._wall_clock()),
+            message_id=batch.message_id if lease.standard_webhooks else None,
         )
         return SignedRequest(body, headers)
 

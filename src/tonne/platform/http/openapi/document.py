@@ -317,8 +317,7 @@ def _webhook_headers(settings: Settings) -> list[dict[str, Any]]:
         ),
         Parameter(
             "webhook-signature",
-            "Standard Webhooks: one `v1,` and base64 signature for each valid secret, separated by spaces. Secrets "
-            "from before this header sign it after a rotation.",
+            "Standard Webhooks: one `v1,` and base64 signature for each valid secret, separated by spaces.",
             {"type": "string", "examples": ["v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="]},
         ),
     ]

@@ -52,6 +52,8 @@ CREATE TABLE webhooks (
     event_types         text[] NOT NULL DEFAULT '{}',
     -- Whether a 410 of the receiver disables it. Otherwise its events are sent again, as after any other refusal.
     disable_on_gone     boolean NOT NULL DEFAULT false,
+    -- Whether requests also have the headers of Standard Webhooks: signing them takes as long as sending them.
+    standard_webhooks   boolean NOT NULL DEFAULT false,
     -- Why Tonne has disabled it; null if a person did, or if it is enabled.
     disabled_reason     text,
     PRIMARY KEY (organisation_id, mode, id),
