@@ -1,4 +1,5 @@
 // The code of the pages for this reader: with the address of this service, and with a test key if they ask for one.
+// The tables: cells know the title of their column, which a phone shows beside them.
 "use strict";
 
 const ADDRESS = /http:\/\/localhost:8080/g;
@@ -36,4 +37,11 @@ if (keyed.length) {
       for (const block of keyed) replaceText(block, KEY, key);
     }).then((isOffered) => isOffered && keyed[0].closest("pre").before(place));
   });
+}
+
+for (const table of document.querySelectorAll(".md-content table")) {
+  const titles = [...table.querySelectorAll("thead th")].map((title) => title.textContent.trim());
+  for (const row of table.tBodies[0]?.rows ?? []) {
+    for (const cell of row.cells) if (cell.cellIndex && titles[cell.cellIndex]) cell.dataset.label = titles[cell.cellIndex];
+  }
 }
