@@ -8,8 +8,8 @@ import pytest
 
 from tests.clients import every_method
 from tests.clients.node import TYPESCRIPT
-from tests.support.api_client import ApiClient
 from tests.support.processes import ROOT
+from tools.docs.openapi import openapi_document
 
 GUIDE = (ROOT / "docs" / "clients.md").read_text("utf-8")
 # Another spelling, for existing clients: `webhooks.rotate_secret` sends POST.
@@ -18,10 +18,9 @@ FIRST_WORDS = {"POST": "create", "PUT": "update", "PATCH": "update", "DELETE": "
 Names = dict[str, str]
 
 
-@pytest.fixture
-async def document(api: ApiClient) -> dict[str, Any]:
-    found: dict[str, Any] = (await api.http.get("/openapi.json")).json()
-    return found
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return openapi_document()
 
 
 def actions() -> set[str]:
