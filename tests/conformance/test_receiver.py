@@ -1,5 +1,6 @@
 """The receiver of the suite and its certificates, with real TLS."""
 
+import json
 import ssl
 import threading
 import time
@@ -13,7 +14,7 @@ from tests.support.processes import HOST, free_port
 from tonne_conformance.certificate import CertificateFiles, make_certificate
 from tonne_conformance.expect import Failed
 from tonne_conformance.options import ReceiverAddress, settings_for
-from tonne_conformance.receiver import Receiver, Reply, is_acknowledged
+from tonne_conformance.receiver import Delivery, Inbox, Receiver, Reply, is_acknowledged
 
 BODY = b'{"events": [{"event_id": "evt_1", "data": {"order": {"id": "ord_1"}}, "event_type": "order.placed"}]}'
 
@@ -158,3 +159,12 @@ def test_the_settings_that_a_service_needs(tmp_path: Path) -> None:
     for host, expected in networks.items():
         found = settings_for(ReceiverAddress.parse(f"{host}:9443"), given)
         assert found == {"TONNE_WEBHOOK_ALLOW_PRIVATE": expected}
+
+
+def test_new_events_are_in_the_order_of_their_first_arrival() -> None:
+    """A repetition does not move an event behind those that came between."""
+    inbox = Inbox("one", "https://127.0.0.1:1/one")
+    for ids in (("a",), ("b",), ("a", "c")):
+        body = json.dumps({"events": [{"event_id": name} for name in ids]}).encode()
+        inbox.add(Delivery("POST", "/one", (), body, 0.0, 0.0, Reply()))
+    assert [event["event_id"] for event in inbox.new_events] == ["a", "b", "c"]

@@ -104,7 +104,10 @@ class Inbox:
     @property
     def new_events(self) -> list[Event]:
         """In the order of their first arrival."""
-        return list({str(event.get("event_id")): event for event in reversed(self.events)}.values())[::-1]
+        first: dict[str, Event] = {}
+        for event in self.events:
+            first.setdefault(str(event.get("event_id")), event)
+        return list(first.values())
 
     def events_of(self, order_id: str) -> list[Event]:
         return [event for event in self.new_events if order_of(event).get("id") == order_id]
