@@ -1149,6 +1149,16 @@ export interface CancelInput {
   client_account?: ClientAccountInput | null | undefined;
 }
 
+/** Without a client account, which the same request outside of the test helpers takes. */
+export interface HelperCancelInput {
+  /** Why the order is cancelled. Stored, and sent to those who were mailed its invoice. */
+  reason?: string | null | undefined;
+  /**
+   * Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default: `false`.
+   */
+  refund?: boolean | undefined;
+}
+
 export interface RefundInput {
   /** How much to refund, in the order's currency. Leave it out to refund all that is left. */
   amount?: Decimal | null | undefined;

@@ -1323,7 +1323,7 @@ export class TestHelpersResource {
   }
 
   /** Cancel a test order. Works like the endpoint for all orders. Test keys only. */
-  cancelOrder(orderId: string, body: models.CancelInput = {}, options: CallOptions = {}): Promise<models.Order> {
+  cancelOrder(orderId: string, body: models.HelperCancelInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/cancel`, { body }, options);
   }
 

@@ -3013,7 +3013,6 @@ class AsyncTestHelpersResource:
         *,
         reason: str | Omit | None = OMIT,
         refund: bool | Omit = OMIT,
-        client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Cancel a test order.
@@ -3024,7 +3023,7 @@ class AsyncTestHelpersResource:
             models.Order,
             "POST",
             f"/v1/test-helpers/orders/{segment('order_id', order_id)}/cancel",
-            body={"reason": reason, "refund": refund, "client_account": client_account},
+            body={"reason": reason, "refund": refund},
             **options,
         )
 

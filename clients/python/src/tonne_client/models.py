@@ -1248,6 +1248,17 @@ class CancelInput(TypedDict):
     """
 
 
+class HelperCancelInput(TypedDict):
+    """Without a client account, which the same request outside of the test helpers takes."""
+
+    reason: NotRequired[str | None]
+    """Why the order is cancelled. Stored, and sent to those who were mailed its invoice."""
+    refund: NotRequired[bool]
+    """Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default:
+    `false`.
+    """
+
+
 class RefundInput(TypedDict):
     """RefundInput"""
 

@@ -10,7 +10,7 @@ from tonne.money.refunds.errors import (
     RefundExceedsPaid,
     RefundNotAllowed,
 )
-from tonne.money.refunds.schemas import CancelIn, DisputeIn, RefundIn, RefundOut
+from tonne.money.refunds.schemas import CancelIn, DisputeIn, HelperCancelIn, RefundIn, RefundOut
 from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Route, RouteMaker
@@ -41,7 +41,7 @@ def refund_routes(endpoints: RefundEndpoints) -> list[Route]:
             *cancelling,
             RouteNotFound,
             operation_id="cancelTestOrder",
-            **body,
+            **{**body, "body": HelperCancelIn},
         ),
         order(
             f"POST {one}/refunds",

@@ -44,6 +44,10 @@ class CancelIn(msgspec.Struct, forbid_unknown_fields=True):
     ] = False
 
 
+class HelperCancelIn(CancelIn, forbid_unknown_fields=True):
+    """Without a client account, which the same request outside of the test helpers takes."""
+
+
 class RefundIn(msgspec.Struct, forbid_unknown_fields=True):
     amount: Annotated[
         Annotated[str, _read_amount, Meta(pattern=DECIMAL_PATTERN)] | None,
