@@ -43,6 +43,8 @@ class KeptDatabase:
         self._restores = 0
         self._kept: list[Connection] = []
         self._kept_for: object = None
+        # Restores only: that switches triggers off, and so the connection forgets all plans.
+        self._restorer: Connection | None = None
         self.is_leased = False
 
     @asynccontextmanager
@@ -79,36 +81,33 @@ class KeptDatabase:
     async def _prepare(self, settings: Settings) -> None:
         if not self._exists:
             await self._make()
-        connection = await self._own_connection(settings)
+        if self._kept_for != _needs(settings):
+            await self._close_kept()
+            self._kept_for = _needs(settings)
         try:
-            await self._restore(connection)
+            await self._restore(await self._open_restorer(settings))
         except asyncpg.PostgresError as error:
             if error.sqlstate != SCHEMA_CHANGED:
                 raise
             await self._close_kept()
-            connection.terminate()
             await self._databases.drop(self._name)
             await self._make()
-            connection = await self._own_connection(settings)
-            await self._restore(connection)
-        self._kept.append(connection)
+            await self._restore(await self._open_restorer(settings))
 
-    async def _own_connection(self, settings: Settings) -> Connection:
+    async def _open_restorer(self, settings: Settings) -> Connection:
         """A connection that works, after all others but the kept ones have been ended."""
-        if self._kept_for != _needs(settings):
-            await self._close_kept()
-            self._kept_for = _needs(settings)
         while True:
-            connection = self.take(settings) or await connect(self._databases.url(self._name), settings)
+            if self._restorer is None or self._restorer.is_closed():
+                self._restorer = await connect(self._databases.url(self._name), settings)
             try:
-                known = [one.get_server_pid() for one in (connection, *self._kept) if not one.is_closed()]
-                await connection.fetch(END_STRANGERS, known)
+                known = [one.get_server_pid() for one in (self._restorer, *self._kept) if not one.is_closed()]
+                await self._restorer.fetch(END_STRANGERS, known)
             except DATABASE_ERRORS:
                 # The test before has ended it.
-                connection.terminate()
+                self._restorer.terminate()
             else:
                 self._kept = [one for one in self._kept if not one.is_closed()]
-                return connection
+                return self._restorer
 
     async def _restore(self, connection: Connection) -> None:
         self._restores += 1
@@ -126,8 +125,9 @@ class KeptDatabase:
 
     async def _close_kept(self) -> None:
         kept, self._kept = self._kept, []
-        for connection in kept:
+        for connection in (*kept, *([self._restorer] if self._restorer else ())):
             connection.terminate()
+        self._restorer = None
 
 
 class _Pool(Database):
