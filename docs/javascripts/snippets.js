@@ -35,7 +35,8 @@ if (keyed.length) {
     const place = document.createElement("div");
     offerTestKey(place, (key) => {
       for (const block of keyed) replaceText(block, KEY, key);
-    }).then((isOffered) => isOffered && keyed[0].closest("pre").before(place));
+      // Not inside of the block: on a phone it reaches the edges of the screen.
+    }).then((isOffered) => isOffered && keyed[0].closest(".highlight").before(place));
   });
 }
 
