@@ -52,8 +52,10 @@ def _has(row: type, path: str) -> bool:
 
 
 def _missing(named: Named) -> list[str]:
-    module = _imports(named.module).get(named.row, named.module)
-    row = getattr(importlib.import_module(module), named.row)
+    # A type, or a module and its type.
+    first, _, rest = named.row.partition(".")
+    module = _imports(named.module).get(first, named.module)
+    row = getattr(importlib.import_module(f"{module}.{first}" if rest else module), rest or first)
     money = ("currency",) if any(path.endswith("_minor") for path in named.paths) else ()
     return [f"{named.module}: {named.row}.{path}" for path in (*named.paths, *money) if not _has(row, path)]
 

@@ -159,6 +159,8 @@ NOT_AUDITED = {
         (f"POST /dashboard/{mode}/{{organisation_id}}{path}" for mode in ("live", "test") for path in OF_MEMBERS),
         "audited with the user as the actor: see tests/apps/dashboard/test_audit.py",
     ),
+    "POST /dashboard/test/{organisation_id}/documentation-key": "audited with the user as the actor: see "
+    "tests/apps/workspace/test_documentation_key.py",
     **{
         f"POST /dashboard/{mode}/{{organisation_id}}{path}": reason
         for mode in ("live", "test")
