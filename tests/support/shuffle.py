@@ -27,3 +27,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("--shuffle")
     if seed is not None:
         shuffle(items, seed)
+        return
+    # One process begins with the pages in the browser, which take long: at the end the others would wait for them.
+    items.sort(key=lambda item: "browser" not in item.path.parts)
