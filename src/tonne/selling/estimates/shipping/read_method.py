@@ -194,7 +194,7 @@ def _ship(sent: MethodDetails, vessel: str) -> Method:
 
 
 def _unused(sent: MethodDetails) -> list[str]:
-    """What was sent and no factor depends on: the average stands in."""
+    """A note for each field that was sent and that no factor depends on: the average is used instead."""
     names = ["gradient", "situation", "emission_standard", "trade_lane", "load"]
     unused = [name for name in names if getattr(sent, name) is not None]
     if sent.vessel_type is not None and sent.fuel is not None:
