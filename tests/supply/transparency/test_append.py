@@ -182,6 +182,17 @@ async def test_two_workers_append_each_statement_once(scene: LogScene) -> None:
     assert len(set(await scene.check_tree())) == 2_602
 
 
+async def test_a_worker_passes_by_a_log_that_another_one_appends_to(scene: LogScene) -> None:
+    await scene.certify()
+    async with scene.database.transaction() as other:
+        await open_and_lock(other)
+    async with scene.database.transaction() as other:
+        assert await lock_log(other, Mode.LIVE) is not None
+        assert await scene.append.run_once() is False
+    assert await scene.append.run_once() is True
+    assert len(await scene.check_tree()) == 2
+
+
 async def test_a_statement_that_cannot_be_composed_does_not_stop_the_others(scene: LogScene) -> None:
     await scene.execute("INSERT INTO log_statements (mode, kind, subject, at) SELECT 'live', 'retirement', 'x', now()")
     await scene.certify()

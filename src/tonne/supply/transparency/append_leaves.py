@@ -42,7 +42,7 @@ class AppendLeaves:
         self._read_stated_rows = read_stated_rows
 
     async def run_once(self) -> bool:
-        """Append one batch per mode. True when there was any."""
+        """Append one batch per mode, to a log that is opened first. True when there may be more to do."""
         return any([await self._append(mode) for mode in Mode])
 
     async def _append(self, mode: Mode) -> bool:
@@ -50,11 +50,10 @@ class AppendLeaves:
             if not await statement_store.has_waiting(connection, mode):
                 return False
         async with self._database.transaction() as tx:
-            log = await lock_log(tx, mode)
-            if log is None:
-                await open_log(tx, mode, 1, origin_of(self._settings.base_url, mode, 1), self._clock())
-                log = await lock_log(tx, mode)
-            return log is not None and await append_waiting(tx, log, MAX_BATCH, self._read_stated_rows) > 0
+            log = await lock_log(tx, mode, skip_locked=True)
+            if log is None:  # there is none yet, or another worker appends to it
+                return await open_log(tx, mode, 1, origin_of(self._settings.base_url, mode, 1), self._clock())
+            return await append_waiting(tx, log, MAX_BATCH, self._read_stated_rows) > 0
 
 
 async def append_waiting(tx: Connection, log: Log, limit: int, read_stated_rows: statements.ReadStatedRows) -> int:

@@ -11,23 +11,23 @@ from tonne.supply.transparency.model import Log
 LOG_COLUMNS = "id, mode, generation, origin, size, published_size, opened_at, closed_at, previous_head"
 OPEN_LOG = """
 INSERT INTO logs (mode, generation, origin, opened_at, next_publish_at, previous_head)
-VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT DO NOTHING
+VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT DO NOTHING RETURNING true
 """
 
 
 async def open_log(
     tx: Connection, mode: Mode, generation: int, origin: str, now: datetime, *, previous_head: str | None = None
-) -> None:
-    """Does nothing if the mode has an open log."""
-    await tx.execute(OPEN_LOG, mode, generation, origin, now, previous_head)
+) -> bool:
+    """False if the mode has an open log."""
+    return await tx.fetchval(OPEN_LOG, mode, generation, origin, now, previous_head) is not None
 
 
 LOCK_LOG = f"SELECT {LOG_COLUMNS} FROM logs WHERE mode = $1 AND closed_at IS NULL FOR UPDATE"  # noqa: S608 - columns above
 
 
-async def lock_log(tx: Connection, mode: Mode) -> Log | None:
+async def lock_log(tx: Connection, mode: Mode, *, skip_locked: bool = False) -> Log | None:
     """The open log of a mode. Only the transaction that holds the lock may write its tree."""
-    row = await tx.fetchrow(LOCK_LOG, mode)
+    row = await tx.fetchrow(LOCK_LOG + " SKIP LOCKED" * skip_locked, mode)
     return None if row is None else value_of(Log, row)
 
 
