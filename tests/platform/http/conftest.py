@@ -29,7 +29,7 @@ class LiveServer:
 
     def log_lines(self) -> list[str]:
         """The complete lines."""
-        return self.log.read_text(encoding="utf-8").rpartition("\n")[0].split("\n")
+        return self.log.read_text(encoding="utf-8").split("\n")[:-1]
 
 
 @pytest.fixture(scope="session")

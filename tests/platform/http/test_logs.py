@@ -75,10 +75,9 @@ async def test_successful_health_checks_are_not_logged(live_api: ApiClient, live
 
 
 async def test_every_line_is_json_from_the_first_on(live_api: ApiClient, live_server: LiveServer) -> None:
-    await live_api.get("/v1/orders")
-    lines = live_server.log_lines()
-    assert lines
-    for line in lines:
+    answer = await live_api.get("/v1/orders")
+    await lines_of(live_server, answer.headers["x-request-id"])
+    for line in live_server.log_lines():
         parsed = json.loads(line)
         assert {"event", "level", "timestamp"} <= set(parsed), line
 

@@ -141,6 +141,9 @@ def test_operations_20_a_server_that_stops_finishes_its_requests(start: Start, p
     assert answer.status == 201
     assert json.load(answer)["id"].startswith("ord_")
     assert api.wait(20) == 0
+    # Lines of requests are collected for a moment. The last one is written, too.
+    lines = [json.loads(line) for line in api.log.read_text().splitlines()]
+    assert str(answer.getheader("x-request-id")) in [line.get("request_id") for line in lines]
 
 
 def test_a_second_signal_ends_the_drain(start: Start, port: int) -> None:

@@ -1,10 +1,14 @@
 """Logs: one JSON object per line on standard error, from our code and from libraries."""
 
+import asyncio
+import io
 import json
 import subprocess
 import sys
 import textwrap
 from typing import Any
+
+from tonne.platform.process.telemetry.logs import MAX_COLLECTED, LogFile
 
 
 def _lines(level: str, body: str) -> list[dict[str, Any]]:
@@ -94,3 +98,85 @@ def test_operations_12_warnings_and_errors_are_counted_by_event() -> None:
         [["error", "job_failed"], [1]],
         [["warning", "library"], [1]],
     ]
+
+
+class Written(io.BytesIO):
+    """What each write has written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[list[Any]] = []
+        self.flushed = asyncio.Event()
+
+    def flush(self) -> None:
+        self.flushed.set()
+        self.writes.append([json.loads(line) for line in self.getvalue().splitlines()])
+        self.truncate(0)
+        self.seek(0)
+
+
+async def test_operations_20_lines_of_requests_are_collected_and_written_together() -> None:
+    written = Written()
+    file = LogFile(written, "test")
+    for status in (200, 201, 404):
+        file.collect({"status": status})
+    assert written.writes == []
+    await asyncio.wait_for(written.flushed.wait(), 10)
+    [lines] = written.writes
+    assert [line["status"] for line in lines] == [200, 201, 404]
+    assert all(line["process"] == "test" and line["timestamp"].endswith("Z") for line in lines)
+
+
+async def test_any_other_line_is_written_at_once_after_the_collected_ones() -> None:
+    written = Written()
+    file = LogFile(written, "test")
+    for number, level in enumerate((file.info, file.warning, file.error)):
+        file.collect({"number": number})
+        level(b'{"number":"other"}')
+    assert [[line["number"] for line in lines] for lines in written.writes] == [[n, "other"] for n in range(3)]
+
+
+async def test_many_lines_do_not_wait_and_each_write_has_whole_lines_that_a_pipe_takes_at_once() -> None:
+    written = Written()
+    file = LogFile(written, "test")
+    long = "x" * 5000
+    for number in range(MAX_COLLECTED):
+        file.collect({"number": number, "text": long if number == 7 else "short"})
+    lines = [line for write in written.writes for line in write]
+    assert [line["number"] for line in lines] == list(range(MAX_COLLECTED))
+    # About ten writes of 4 KB, and one of the long line.
+    assert 2 < len(written.writes) < 20
+    assert [[line["number"] for line in write] for write in written.writes if write[0]["text"] == long] == [[7]]
+    written.writes.clear()
+    file.collect({"number": "next"})
+    assert written.writes == []
+
+
+def test_collected_lines_are_written_when_a_process_ends() -> None:
+    """Also at the end of a process that multiprocessing has forked: there `atexit` does nothing."""
+    body = """
+    import asyncio, multiprocessing
+    from tonne.platform.process.telemetry.logs import log_request
+
+    def serve(status):
+        configure_logs('info', 'child')
+
+        async def request():
+            log.info('before')
+            log_request({'status': status, 'request_id': 'req_1'})
+
+        asyncio.run(request())
+
+    child = multiprocessing.get_context('fork').Process(target=serve, args=(200,))
+    child.start()
+    child.join()
+    serve(404)
+    """
+    lines = _lines("info", body)
+    assert [(line["event"], line.get("status")) for line in lines] == [
+        ("before", None),
+        ("request", 200),
+        ("before", None),
+        ("request", 404),
+    ]
+    assert _lines("warning", "from tonne.platform.process.telemetry.logs import log_request; log_request({})") == []

@@ -14,7 +14,7 @@ from tonne.platform.http.drain import Drain
 from tonne.platform.http.errors import BASE_URL, InternalError, error_body
 from tonne.platform.http.request_log.log import RequestLog
 from tonne.platform.http.route import Response
-from tonne.platform.process.telemetry.logs import REQUEST_ID
+from tonne.platform.process.telemetry.logs import REQUEST_ID, log_request
 from tonne.platform.process.telemetry.metrics import Metrics
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import new_id
@@ -76,9 +76,12 @@ class RequestMiddleware:
             if notes is not None:
                 self._request_log.add(notes, seen, method, route, status=exchange.status, seconds=elapsed)
             # Health checks and scrapes are frequent, so they are logged at debug level unless they fail.
-            log = _log.debug if route in _QUIET and exchange.status < 400 else _log.info
             REQUEST_ID.reset(token)
-            log("request", method=method, route=route, status=exchange.status, ms=round(elapsed * 1000, 2), **seen)
+            line = {"method": method, "route": route, "status": exchange.status, "ms": round(elapsed * 1000, 2), **seen}
+            if route in _QUIET and exchange.status < 400:
+                _log.debug("request", **line)
+            else:
+                log_request(line)
 
 
 def _request_id(scope: AsgiScope) -> str:

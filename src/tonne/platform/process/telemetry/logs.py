@@ -1,12 +1,15 @@
 """Logs JSON lines to standard error. API keys, signing secrets and bodies must never be passed to a log call."""
 
+import asyncio
 import json
 import logging
+import select
 import sys
+import threading
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import structlog
@@ -20,10 +23,23 @@ LOGGED = CounterFamily("tonne_log_messages_total", "Warnings and errors in the l
 # The id of the request that is being processed, for every line that is logged meanwhile.
 REQUEST_ID: ContextVar[str] = ContextVar("request_id")
 
+COLLECT_S = 0.05
+MAX_COLLECTED = 256
+# Where lines of requests are collected; None if they are written like all others, or not at all.
+_collecting: "LogFile | None" = None
+_log = structlog.get_logger()
+
 
 def configure_logs(level: str, process: str) -> None:
     """Set the log level and format, for our own code and for libraries."""
+    global _collecting  # noqa: PLW0603 - the log belongs to the whole process
     numeric = logging.getLevelNamesMapping()[level.upper()]
+    file = LogFile(sys.stderr.buffer, process)
+    _collecting = file if numeric <= logging.INFO and not sys.stderr.isatty() else None
+    from multiprocessing.util import Finalize  # noqa: PLC0415 - not for other commands
+
+    # Unlike `atexit`, also at the end of a process that was forked by multiprocessing, as the server does.
+    Finalize(None, file.flush, exitpriority=0)
     structlog.configure(
         processors=[
             partial(_add_facts, process),
@@ -34,10 +50,64 @@ def configure_logs(level: str, process: str) -> None:
             *_renderers(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(numeric),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=lambda *_: file,
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[LibraryHandler()], level=max(numeric, logging.WARNING), force=True)
+
+
+def log_request(fields: dict[str, Any]) -> None:
+    """Like `info("request", **fields)`, at a quarter of its cost. Must run in an event loop."""
+    if _collecting is None:
+        _log.info("request", **fields)
+    else:
+        _collecting.collect(fields | {"event": "request", "level": "info"})
+
+
+class LogFile:
+    """Writes lines at once, except those of requests: these are collected, encoded and written together.
+
+    They are written before any other line, so that the order of all lines is kept.
+    """
+
+    def __init__(self, file: BinaryIO, process: str) -> None:
+        self._file = file
+        self._process = process
+        # Threads log, too.
+        self._lock = threading.Lock()
+        self._collected: list[dict[str, Any]] = []
+
+    def msg(self, line: bytes) -> None:
+        with self._lock:
+            self._write(line + b"\n")
+
+    # structlog calls the method that has the name of the level.
+    debug = info = warning = error = critical = msg
+
+    def collect(self, event: dict[str, Any]) -> None:
+        _add_facts(self._process, None, "info", event)
+        with self._lock:
+            self._collected.append(event)
+            number = len(self._collected)
+        if number == 1:
+            asyncio.get_running_loop().call_later(COLLECT_S, self.flush)
+        elif number == MAX_COLLECTED:
+            self.flush()
+
+    def flush(self) -> None:
+        with self._lock:
+            self._write(b"")
+
+    def _write(self, last: bytes) -> None:
+        events, self._collected = self._collected, []
+        text = b"".join([_encode(None, "info", event) + b"\n" for event in events]) + last
+        start = 0
+        while start < len(text):
+            # Several processes may write into one pipe. It takes this much as a whole, and more in parts.
+            end = text.rfind(b"\n", start, start + select.PIPE_BUF) + 1 or text.find(b"\n", start) + 1
+            self._file.write(text[start:end])
+            self._file.flush()
+            start = end
 
 
 def _renderers() -> list[Any]:
