@@ -1,59 +1,61 @@
 """The `tonne` command."""
 
+import pkgutil
+
 import click
 
 from tonne import __version__
 from tonne.apps.cli.help_pages import read_help_pages, write_help
 
-# In the order of `tonne --help`.
-COMMANDS = (
-    "serve",
-    "api",
-    "worker",
-    "migrate",
-    "demo",
-    "secrets",
-    "signing-keys",
-    "check",
-    "backup",
-    "restore",
-    "upgrade",
-    "hold",
-    "resume",
-    "doctor",
-    "archive",
-    "urls",
-    "log",
-    "verify",
-    "audit",
-    "org",
-    "account",
-    "user",
-    "key",
-    "link",
-    "page",
-    "history",
-    "estimate",
-    "factors",
-    "catalogue",
-    "picture",
-    "lot",
-    "unit",
-    "hold-quota",
-    "order",
-    "charge",
-    "card",
-    "refund",
-    "dispute",
-    "invoice",
-    "mail",
-    "transfer",
-    "payout",
-    "export",
-    "retirement",
-    "person",
-    "listen",
-)
+# In the order of `tonne --help`, with the function of each.
+COMMANDS = {
+    "serve": "tonne.apps.cli.operations.serve:serve",
+    "api": "tonne.apps.cli.operations.api:api",
+    "worker": "tonne.apps.cli.operations.worker:worker",
+    "migrate": "tonne.apps.cli.operations.migrate:migrate",
+    "demo": "tonne.apps.cli.operations.demo:print_again",
+    "secrets": "tonne.apps.cli.operations.secrets:secrets",
+    "signing-keys": "tonne.apps.cli.supply.signing_keys:signing_keys",
+    "check": "tonne.apps.cli.check.check:check",
+    "backup": "tonne.apps.cli.operations.backup:backup",
+    "restore": "tonne.apps.cli.operations.backup:restore_command",
+    "upgrade": "tonne.apps.cli.operations.upgrade:upgrade",
+    "hold": "tonne.apps.cli.operations.hold:hold",
+    "resume": "tonne.apps.cli.operations.hold:resume",
+    "doctor": "tonne.apps.cli.operations.doctor:doctor",
+    "archive": "tonne.apps.cli.operations.archive:archive",
+    "urls": "tonne.apps.cli.operations.urls:urls",
+    "log": "tonne.apps.cli.supply.log:log",
+    "verify": "tonne.apps.cli.supply.verify:verify",
+    "audit": "tonne.apps.cli.selling.audit:audit",
+    "org": "tonne.apps.cli.selling.organisations:org",
+    "account": "tonne.apps.cli.selling.accounts:account",
+    "user": "tonne.apps.cli.selling.users:user",
+    "key": "tonne.apps.cli.selling.keys:key",
+    "link": "tonne.apps.cli.channels.links:link_group",
+    "page": "tonne.apps.cli.channels.pages:page_group",
+    "history": "tonne.apps.cli.selling.history:history",
+    "estimate": "tonne.apps.cli.selling.estimates:estimate",
+    "factors": "tonne.apps.cli.selling.factors:factors",
+    "catalogue": "tonne.apps.cli.selling.catalog:catalogue",
+    "picture": "tonne.apps.cli.selling.pictures:picture",
+    "lot": "tonne.apps.cli.supply.lots:lot",
+    "unit": "tonne.apps.cli.supply.units:unit",
+    "hold-quota": "tonne.apps.cli.selling.hold_quotas:hold_quota",
+    "order": "tonne.apps.cli.selling.orders:order",
+    "charge": "tonne.apps.cli.money.charges:charge",
+    "card": "tonne.apps.cli.money.cards:card",
+    "refund": "tonne.apps.cli.money.refunds:refund_group",
+    "dispute": "tonne.apps.cli.money.refunds:dispute_group",
+    "invoice": "tonne.apps.cli.money.invoices:invoice",
+    "mail": "tonne.apps.cli.operations.mails:mail",
+    "transfer": "tonne.apps.cli.money.transfers:transfer",
+    "payout": "tonne.apps.cli.money.payouts:payout",
+    "export": "tonne.apps.cli.money.exports:export_group",
+    "retirement": "tonne.apps.cli.supply.retirements:retirement",
+    "person": "tonne.apps.cli.operations.persons:person",
+    "listen": "tonne.apps.cli.channels.listen:listen",
+}
 WORDS = "words"
 # What an id names by its prefix, and the command for it.
 IDS = {
@@ -91,7 +93,7 @@ class LazyGroup(click.Group):
         write_help(read_help_pages()[""], ctx.command_path, formatter)
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
-        return _load_operations(cmd_name) or _load_sales(cmd_name) or _load_supply_and_money(cmd_name)
+        return pkgutil.resolve_name(COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -125,120 +127,6 @@ def _print_help(ctx: click.Context, words: list[str]) -> None:
         write_help(page, " ".join((ctx.command_path, *words)), formatter)
         click.echo(formatter.getvalue(), nl=False)
         ctx.exit()
-
-
-# ruff: noqa: C901, PLC0415, PLR0912 - one case per command, which is imported when it runs, not before
-def _load_operations(name: str) -> click.Command | None:
-    """Commands for processes, the state of the service and its data."""
-    command: click.Command | None = None
-    match name:
-        case "serve":
-            from tonne.apps.cli.operations.serve import serve as command
-        case "api":
-            from tonne.apps.cli.operations.api import api as command
-        case "worker":
-            from tonne.apps.cli.operations.worker import worker as command
-        case "migrate":
-            from tonne.apps.cli.operations.migrate import migrate as command
-        case "demo":
-            from tonne.apps.cli.operations.demo import print_again as command
-        case "secrets":
-            from tonne.apps.cli.operations.secrets import secrets as command
-        case "check":
-            from tonne.apps.cli.check.check import check as command
-        case "backup":
-            from tonne.apps.cli.operations.backup import backup as command
-        case "restore":
-            from tonne.apps.cli.operations.backup import restore_command as command
-        case "upgrade":
-            from tonne.apps.cli.operations.upgrade import upgrade as command
-        case "hold":
-            from tonne.apps.cli.operations.hold import hold as command
-        case "resume":
-            from tonne.apps.cli.operations.hold import resume as command
-        case "doctor":
-            from tonne.apps.cli.operations.doctor import doctor as command
-        case "archive":
-            from tonne.apps.cli.operations.archive import archive as command
-        case "urls":
-            from tonne.apps.cli.operations.urls import urls as command
-        case "mail":
-            from tonne.apps.cli.operations.mails import mail as command
-        case "person":
-            from tonne.apps.cli.operations.persons import person as command
-    return command
-
-
-def _load_sales(name: str) -> click.Command | None:
-    """Commands for clients, what they see, and what is sold."""
-    command: click.Command | None = None
-    match name:
-        case "audit":
-            from tonne.apps.cli.selling.audit import audit as command
-        case "org":
-            from tonne.apps.cli.selling.organisations import org as command
-        case "account":
-            from tonne.apps.cli.selling.accounts import account as command
-        case "user":
-            from tonne.apps.cli.selling.users import user as command
-        case "key":
-            from tonne.apps.cli.selling.keys import key as command
-        case "link":
-            from tonne.apps.cli.channels.links import link_group as command
-        case "page":
-            from tonne.apps.cli.channels.pages import page_group as command
-        case "history":
-            from tonne.apps.cli.selling.history import history as command
-        case "estimate":
-            from tonne.apps.cli.selling.estimates import estimate as command
-        case "factors":
-            from tonne.apps.cli.selling.factors import factors as command
-        case "catalogue":
-            from tonne.apps.cli.selling.catalog import catalogue as command
-        case "picture":
-            from tonne.apps.cli.selling.pictures import picture as command
-        case "hold-quota":
-            from tonne.apps.cli.selling.hold_quotas import hold_quota as command
-        case "order":
-            from tonne.apps.cli.selling.orders import order as command
-        case "listen":
-            from tonne.apps.cli.channels.listen import listen as command
-    return command
-
-
-def _load_supply_and_money(name: str) -> click.Command | None:
-    """Commands for credits, and for what is billed, paid, refunded and booked."""
-    command: click.Command | None = None
-    match name:
-        case "signing-keys":
-            from tonne.apps.cli.supply.signing_keys import signing_keys as command
-        case "log":
-            from tonne.apps.cli.supply.log import log as command
-        case "verify":
-            from tonne.apps.cli.supply.verify import verify as command
-        case "lot":
-            from tonne.apps.cli.supply.lots import lot as command
-        case "unit":
-            from tonne.apps.cli.supply.units import unit as command
-        case "charge":
-            from tonne.apps.cli.money.charges import charge as command
-        case "card":
-            from tonne.apps.cli.money.cards import card as command
-        case "refund":
-            from tonne.apps.cli.money.refunds import refund_group as command
-        case "dispute":
-            from tonne.apps.cli.money.refunds import dispute_group as command
-        case "invoice":
-            from tonne.apps.cli.money.invoices import invoice as command
-        case "transfer":
-            from tonne.apps.cli.money.transfers import transfer as command
-        case "payout":
-            from tonne.apps.cli.money.payouts import payout as command
-        case "export":
-            from tonne.apps.cli.money.exports import export_group as command
-        case "retirement":
-            from tonne.apps.cli.supply.retirements import retirement as command
-    return command
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
