@@ -7,7 +7,7 @@ from tests.support.world import TESTER, open_tenant
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import MassUnit
 from tonne.platform.values.context import Mode, Scope, utc_now
-from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.estimates.record_estimate import record_estimate
 from tonne.supply.stock.lots.import_lots import import_files

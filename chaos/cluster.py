@@ -27,7 +27,7 @@ from tonne.platform.events.log import NewEvent, append
 from tonne.platform.values.context import Mode, Scope, new_id, utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
-from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, open_organisation
 
 # Pauses last a fiftieth, and a receiver has two seconds to respond instead of thirty.
 SHORT_TIMES: Mapping[str, object] = {

@@ -24,7 +24,7 @@ from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import AccountKind, Billing
 from tonne.selling.accounts.organisations.change_billing import BillingChange
-from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, open_organisation
 
 ACCOUNTS_EACH = 10
 SETTINGS: dict[str, Any] = {

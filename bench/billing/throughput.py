@@ -19,7 +19,7 @@ from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL_INVA
 from tonne.money.accounting.journal.read_journal import read_entries_any_account
 from tonne.money.invoices.documents.pdf import invoice_pdf, load_annex
 from tonne.money.invoices.invariants import INVARIANTS
-from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
+from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices
 from tonne.money.invoices.mail import InvoiceLetter, compose_invoice_mail
 from tonne.money.invoices.store import find_by_references_any_account
 

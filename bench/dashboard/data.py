@@ -22,8 +22,8 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope, new_id, utc_now
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, UserSession
-from tonne.selling.users.session_store import insert_session
-from tonne.selling.users.sessions import LASTS, hash_token
+from tonne.selling.users.sign_in import LASTS, hash_token
+from tonne.selling.users.store import insert_session
 
 INVOICES = 30
 

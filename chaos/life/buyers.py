@@ -12,9 +12,9 @@ import asyncpg
 
 from chaos.cluster import Cluster
 from chaos.model import Organisation, Payment, Refused
-from tonne.money.invoices.credit_notes.mail_credit_notes import LEASE as CREDIT_NOTE_LEASE
+from tonne.money.invoices.credit_notes.issue_credit_note import LEASE as CREDIT_NOTE_LEASE
 from tonne.money.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
-from tonne.money.invoices.issuing.issue_consolidated_invoices import LEASE as GROUP_LEASE
+from tonne.money.invoices.issuing.issue_invoices import LEASE as GROUP_LEASE
 from tonne.money.receipts.mail_orders import LEASE as ORDER_MAIL_LEASE
 from tonne.platform.documents.mail.outbox import LEASE as MAIL_LEASE
 from tonne.platform.values.context import Scope, utc_now

@@ -1,13 +1,16 @@
 """Which package may import which."""
 
 import ast
+import pkgutil
 from collections import Counter, defaultdict
 from dataclasses import replace
 
+import click
 import pytest
 
 from tests.architecture.order import ORDER, PACKAGES, packages_table, position
 from tests.architecture.source import ROOT, Module, imports, modules, package
+from tonne.apps.cli.main import COMMANDS
 
 # More modules make a folder hard to search: give the package a folder for a part of it.
 MAX_MODULES = 24
@@ -79,7 +82,17 @@ def _run_time_imports(module: Module) -> list[str]:
 
 def test_nothing_is_imported_by_a_name_made_at_run_time() -> None:
     """Such an import would evade the order of the packages."""
-    assert [found for module in package() for found in _run_time_imports(module)] == []
+    found = [found for module in package() for found in _run_time_imports(module)]
+    # Its table of commands, which the next test checks.
+    assert [each for each in found if not each.startswith("src/tonne/apps/cli/main.py")] == []
+
+
+def test_the_table_of_commands_names_functions_of_the_command_line() -> None:
+    """They are imported when they run. The command line is the last package, so this evades no order."""
+    assert PACKAGES[-1] == "apps/cli"
+    for function in COMMANDS.values():
+        assert function.startswith("tonne.apps.cli.")
+        assert isinstance(pkgutil.resolve_name(function), click.Command)
 
 
 @pytest.mark.parametrize(

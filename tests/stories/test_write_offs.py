@@ -16,15 +16,14 @@ from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import account_statement_pdf, make_statements, print_statement
-from tonne.money.accounting.reports.ageing import list_aged_debts
+from tonne.money.accounting.reports.due_buckets import list_aged_debts
 from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Closing
 from tonne.money.invoices.errors import InvoiceNotOpen, WriteOffInvalid
-from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.timeline import write_off_timeline
-from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
@@ -33,7 +32,7 @@ from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil
-from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order, PaymentState
 

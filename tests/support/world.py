@@ -11,7 +11,7 @@ from tonne.platform.values.context import Actor, ActorKind, Mode, Scope, new_id
 from tonne.selling.accounts.change_account import open_account
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.selling.accounts.organisations.open_organisation import open_organisation
+from tonne.selling.accounts.organisations.change_organisation import open_organisation
 from tonne.selling.catalogue.demo import demo_files
 from tonne.supply.stock.lots.import_lots import import_files
 

@@ -16,9 +16,9 @@ from tests.support.people import TOKEN, Person, operator
 from tests.support.world import SELLER, World
 from tonne.apps.backoffice.money.inbox_page import BEGINNING
 from tonne.apps.wiring.app import Services
-from tonne.money.accounting.matching.suggest_matches import MatchHint, suggest_matches_any_account
+from tonne.money.accounting.matching.match_line import MatchHint, suggest_matches_any_account
 from tonne.money.bank.transfer_store import list_waiting_any_account
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order

@@ -22,7 +22,7 @@ from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode
-from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 PAGE = "/operator/live/month-end/2026-11"
 STATEMENT = """booked_on,amount,currency,payer,reference

@@ -19,7 +19,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 from tonne.selling.accounts import store
 from tonne.selling.accounts.keys import store as key_store
-from tonne.selling.accounts.organisations.open_organisation import open_organisation
+from tonne.selling.accounts.organisations.change_organisation import open_organisation
 
 
 @pytest.fixture

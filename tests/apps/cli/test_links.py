@@ -7,7 +7,7 @@ from tests.support.api_client import ApiClient
 from tests.support.command import Operator, tonne
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.channels.checkout.links.secret import open_link_secrets
+from tonne.channels.checkout.links.signed_query import open_link_secrets
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import utc_now

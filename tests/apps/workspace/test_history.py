@@ -14,7 +14,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Scope
-from tonne.selling.accounts.history.import_history import import_history
+from tonne.selling.accounts.import_history import import_history
 
 MakePerson = Callable[[], Person]
 HEADER = "date,external_id,quantity,amount,currency,provider,link\n"

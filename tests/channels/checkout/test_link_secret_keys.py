@@ -8,7 +8,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.links.secret import open_link_secrets, rotate_link_secret
+from tonne.channels.checkout.links.signed_query import open_link_secrets, rotate_link_secret
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import key_id_of, parse_key

@@ -17,7 +17,7 @@ from tests.channels.public_pages.certificates import complete_live_order
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.order_pages.mail_certificates import LEASE, MailCertificates
+from tonne.channels.checkout.order_pages.certificate_mails import LEASE, MailCertificates
 from tonne.channels.checkout.queue import claim_mails, finish_mail
 from tonne.platform.values.context import utc_now
 

@@ -10,7 +10,7 @@ from tests.channels.checkout.test_mail_certificates import MINUTE, Post, complet
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.order_pages.mail_certificates import MailChangedCertificates
+from tonne.channels.checkout.order_pages.certificate_mails import MailChangedCertificates
 from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.orders.model import Beneficiary
 from tonne.selling.orders.queue import lock_order

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tonne.channels.checkout.errors import RedirectRefused
-from tonne.channels.checkout.links.redirects import check_redirect, with_query
+from tonne.channels.checkout.links.model import check_redirect, with_query
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.errors import RedirectHostInvalid
 from tonne.selling.accounts.redirect_hosts import read_host, spell_host

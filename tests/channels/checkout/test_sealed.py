@@ -9,7 +9,7 @@ from tests.support.command import output_of, tonne
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.links.secret import open_link_secrets, rotate_link_secret
+from tonne.channels.checkout.links.signed_query import open_link_secrets, rotate_link_secret
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import parse_key
 from tonne.platform.values.context import utc_now

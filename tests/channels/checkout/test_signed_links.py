@@ -11,8 +11,7 @@ from tests.channels.checkout.shopper import LINK_SECRET, STOLEN_CARD, Shopper, f
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.links.secret import rotate_link_secret
-from tonne.channels.checkout.links.signed_query import canonical_query, sign_query
+from tonne.channels.checkout.links.signed_query import canonical_query, rotate_link_secret, sign_query
 from tonne.platform.values.context import utc_now
 
 ORDERS = """

@@ -14,7 +14,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import utc_now
-from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from tests.support.api_client import ApiClient
 from tests.support.clock import START
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.channels.public_pages import preview as sustainability_preview
+from tonne.channels.public_pages import embeds as sustainability_preview
+from tonne.channels.public_pages.embeds import Previews, preview_record, preview_version
 from tonne.channels.public_pages.figures.drawings import MAX_CACHED, Drawings
 from tonne.channels.public_pages.figures.figures import CountryTotal, Figures, ProjectTotal
 from tonne.channels.public_pages.model import SustainabilityPage
-from tonne.channels.public_pages.preview import Previews, preview_record, preview_version
 from tonne.platform.values.context import Mode, Scope
 
 PATH = "/sustainability/test/our-forest/preview.png"

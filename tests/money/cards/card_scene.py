@@ -17,10 +17,13 @@ from tonne.money.cards.gateways.card import (
     ChargeOutcome,
     ChargeRequest,
     ChargeResult,
+    PaymentNotRead,
+    RecordedPayment,
+    RefundOutcome,
+    RefundResult,
     StoredCard,
 )
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
-from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundOutcome, RefundResult
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.money.invoices.cancel_order import cancel_order

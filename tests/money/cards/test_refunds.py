@@ -3,7 +3,7 @@
 import pytest
 
 from tests.money.cards.card_scene import GOOD, CardScene, total
-from tonne.money.cards.gateways.payment_record import RefundOutcome
+from tonne.money.cards.gateways.card import RefundOutcome
 from tonne.selling.orders.model import Order
 
 

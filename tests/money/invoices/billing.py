@@ -12,10 +12,9 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.money.invoices.cancel_order import cancel_order
-from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
+from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
-from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
-from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
+from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices, IssueInvoices
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_invoice

@@ -10,14 +10,12 @@ from tests.support.world import TESTER, Tenant
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
-from tonne.money.invoices.card_payment.charge_invoices import ChargeInvoices
-from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
+from tonne.money.invoices.card_payment.settle_card_invoice import ChargeInvoices
+from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
-from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
-from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices, IssueInvoices
 from tonne.money.refunds.model import Refund
-from tonne.money.refunds.request_refund import RefundRequest, request_refund
+from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import Billing

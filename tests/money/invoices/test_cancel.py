@@ -14,7 +14,7 @@ from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
-from tonne.money.refunds.cancel_order import NEEDS_REFUND
+from tonne.money.refunds.request_refund import NEEDS_REFUND
 from tonne.platform.values.context import new_id
 from tonne.selling.orders.model import OrderStatus
 

@@ -12,10 +12,10 @@ from tests.money.invoices.billing import parse, pdf_of, text_of
 from tests.money.invoices.card_billing import CardBilling
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import build_app
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
-from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.cards.stored_cards import stored_cards
-from tonne.money.refunds.disputes.record_payment import simulate_dispute
+from tonne.money.refunds.disputes.check_payments import simulate_dispute
 from tonne.money.refunds.errors import NothingToRefund, RefundExceedsPaid
 from tonne.selling.accounts.model import Billing
 from tonne.selling.orders.load import load_orders

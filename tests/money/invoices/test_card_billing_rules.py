@@ -24,16 +24,15 @@ from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.refunds.disputes.mismatched_charge import read_mismatched, return_mismatched
-from tonne.money.refunds.disputes.resume_orders import resume_orders
+from tonne.money.refunds.disputes.shared_payment import resume_orders
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace
-from tonne.selling.accounts.change_account import AccountChange, change_account
-from tonne.selling.accounts.close_account import close_account
+from tonne.selling.accounts.change_account import AccountChange, change_account, close_account
 from tonne.selling.accounts.model import Billing, PaymentMethod
-from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 from tonne.selling.orders.model import Order
 
 APRIL = datetime(2026, 4, 1, 0, 15, tzinfo=UTC)

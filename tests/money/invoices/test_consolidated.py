@@ -18,7 +18,7 @@ from tonne.apps.wiring.app import build_app
 from tonne.money.invoices.documents.consolidated import divide_tax
 from tonne.money.invoices.issuing.billing_store import OrderToBill
 from tonne.money.invoices.issuing.collect_orders import month_end_after
-from tonne.money.invoices.issuing.issue_consolidated_invoices import LEASE, IssueConsolidatedInvoices
+from tonne.money.invoices.issuing.issue_invoices import LEASE, IssueConsolidatedInvoices
 from tonne.money.invoices.waiting import WAITING
 from tonne.platform.db.database import Database
 from tonne.platform.values.amounts import TaxTreatment, tax_on
@@ -130,7 +130,7 @@ SELECT (SELECT count(*) FROM unbilled_orders), (SELECT count(tax_minor) FROM ord
 async def test_a_run_that_fails_halfway_leaves_nothing_and_is_repeated(
     billing: Billing, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tonne.money.invoices.issuing.issue_consolidated_invoices.CHUNK", 2)
+    monkeypatch.setattr("tonne.money.invoices.issuing.issue_invoices.CHUNK", 2)
     ours = world.ours_live.scope
     await _monthly(billing, ours)
     orders = [await billing.place_order(ours) for _ in range(5)]
@@ -202,7 +202,7 @@ async def test_workers_and_cancellations_race_without_losing_an_order(billing: B
 async def test_more_orders_than_an_invoice_may_have_get_several(
     billing: Billing, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tonne.money.invoices.issuing.issue_consolidated_invoices.MAX_ORDERS", 2)
+    monkeypatch.setattr("tonne.money.invoices.issuing.issue_invoices.MAX_ORDERS", 2)
     ours = world.ours_live.scope
     await _monthly(billing, ours)
     for _ in range(5):

@@ -17,7 +17,7 @@ from tonne.money.accounting.reports.account_statement import (
     print_statement,
     signed_amount,
 )
-from tonne.money.accounting.reports.ageing import list_aged_debts
+from tonne.money.accounting.reports.due_buckets import list_aged_debts
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 

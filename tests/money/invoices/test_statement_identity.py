@@ -15,8 +15,7 @@ from tests.money.invoices.billing import Billing
 from tests.support.world import TESTER, World
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.bank.formats.identity import StoredLine, Verdict, identify, reference_key
-from tonne.money.bank.formats.own_accounts import with_own_accounts
-from tonne.money.bank.formats.read_statement import read_statement
+from tonne.money.bank.formats.read_statement import read_statement, with_own_accounts
 from tonne.money.bank.formats.statement import Statement
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings

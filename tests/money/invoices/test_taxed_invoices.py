@@ -14,7 +14,7 @@ from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueIn
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
-from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 CHECK = "live invoices are not held back by missing settings"
 FRENCH = {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}

@@ -16,8 +16,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
 from tonne.money.cards.charges import settle_charges
 from tonne.money.receipts.mail_orders import BATCH
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.request_refund import RefundRequest, request_refund
+from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.web.wording import ENGLISH
 from tonne.selling.accounts.change_account import AccountChange, change_account

@@ -13,9 +13,8 @@ from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.money.receipts.compose import compose_receipt
+from tonne.money.receipts.compose import Parties, compose_receipt
 from tonne.money.receipts.expected_completion import Awaited, Expectation
-from tonne.money.receipts.recipients import Parties
 from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.money.refunds.store import insert_refund
 from tonne.platform.keys.secret_box import SecretBox

@@ -10,8 +10,7 @@ from tests.money.cards.payer import PayerScene, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.request_refund import RefundRequest, request_refund
+from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address
 

@@ -6,12 +6,11 @@ import asyncpg
 import msgspec
 
 from tests.money.cards.card_scene import GOOD, CardScene
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
-from tonne.money.cards.gateways.payment_record import DisputeState
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.disputes.record_payment import simulate_dispute
+from tonne.money.refunds.disputes.check_payments import simulate_dispute
 from tonne.money.refunds.model import Refund
-from tonne.money.refunds.request_refund import RefundRequest, request_refund
+from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.orders.model import Order

@@ -17,8 +17,8 @@ from tonne.money.bank.return_transfer import confirm_return
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.bank_refunds import SettleBankRefunds, fail_refund_return
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
 from tonne.money.refunds.errors import RefundNotSettleable
+from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import Order

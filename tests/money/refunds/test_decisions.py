@@ -7,7 +7,7 @@ import pytest
 
 from tests.money.cards.card_scene import total
 from tests.money.refunds.refund_scene import ADA, BEN, RefundScene
-from tonne.money.cards.gateways.payment_record import RefundOutcome
+from tonne.money.cards.gateways.card import RefundOutcome
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, settle_refund
 from tonne.money.refunds.errors import RefundNotSettleable, RefundNotWaiting, RefundOwed
 from tonne.money.refunds.model import Refund

@@ -5,8 +5,8 @@ import pytest
 from tests.money.cards.card_scene import ANSWER_LOST, total
 from tests.money.refunds.refund_scene import RefundScene
 from tonne.money.cards.captured_store import find_captured_any_account
-from tonne.money.cards.gateways.payment_record import DisputeState, RecordedDispute
-from tonne.money.refunds.disputes.record_payment import record_payment
+from tonne.money.cards.gateways.card import DisputeState, RecordedDispute
+from tonne.money.refunds.disputes.check_payments import record_payment
 from tonne.money.refunds.errors import NothingToDispute, NothingToRefund
 from tonne.platform.values.replace import replace
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.money.refunds.refund_scene import RefundScene
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.invariants import INVARIANTS
 from tonne.money.refunds.waiting import WAITING
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import START
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.model import (
     MAX_PENDING_DELAY,
     MIN_PENDING_DELAY,

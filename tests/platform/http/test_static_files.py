@@ -11,7 +11,7 @@ import msgspec
 from tests.support.api_client import ApiClient
 from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages.site import documentation
-from tonne.channels.public_pages.site.social_images import TEXTS
+from tonne.channels.public_pages.site.routes import TEXTS
 from tonne.platform.http.route import Access, Request
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.assets import asset_routes

@@ -16,7 +16,7 @@ from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope
-from tonne.selling.accounts.organisations.open_organisation import open_organisation
+from tonne.selling.accounts.organisations.change_organisation import open_organisation
 from tonne.selling.orders.model import Order
 
 ADD_RATE = """

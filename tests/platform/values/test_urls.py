@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonne.channels.checkout.errors import RedirectRefused
-from tonne.channels.checkout.links.redirects import check_redirect
+from tonne.channels.checkout.links.model import check_redirect
 from tonne.channels.webhooks.sending.addresses import AddressPolicy
 from tonne.platform.documents.sheets.columns import CellError, parse_web_url
 from tonne.platform.settings.load_settings import load_settings

@@ -10,7 +10,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key
-from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 
 @pytest.fixture

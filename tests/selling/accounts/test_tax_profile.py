@@ -10,8 +10,7 @@ from tonne.platform.values.context import utc_now
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import OrganisationNotFound, TaxProfileInvalid
-from tonne.selling.accounts.tax.set_tax_profile import read_tax_profile, set_tax_profile
-from tonne.selling.accounts.tax.tax_profile import TaxProfile, check_tax_profile
+from tonne.selling.accounts.tax.tax_profile import TaxProfile, check_tax_profile, read_tax_profile, set_tax_profile
 
 GERMAN = TaxTerms(TaxTreatment.STANDARD, Fraction(19, 100))
 STANDARD = TaxProfile(treatment=TaxTreatment.STANDARD, rate=Decimal("0.081"))

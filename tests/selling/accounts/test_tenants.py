@@ -15,7 +15,7 @@ from tonne.selling.accounts import store
 from tonne.selling.accounts.change_account import open_account
 from tonne.selling.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.selling.accounts.organisations.open_organisation import open_organisation
+from tonne.selling.accounts.organisations.change_organisation import open_organisation
 
 
 async def _organisation(tx: Connection, name: str = "Ours", fee_rate: str = "0.10") -> str:

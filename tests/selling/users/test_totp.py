@@ -5,7 +5,7 @@ from datetime import timedelta
 import pyotp
 
 from tests.support.clock import START
-from tonne.selling.users.second_factor.totp import (
+from tonne.selling.users.second_factor.second_factor import (
     STEP_S,
     accepted_step,
     hash_recovery_code,

@@ -12,7 +12,7 @@ from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
 from tonne.apps.lookup import customer_store
 from tonne.apps.lookup.audit_text import audit_rows, find_actor_names
 from tonne.apps.lookup.customer_store import Customer, search_customers_any_account
-from tonne.channels.public_pages.close_customer import close_customer, reopen_customer
+from tonne.channels.public_pages.change_page import close_customer, reopen_customer
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.registration_store import list_webhooks, read_progress
 from tonne.platform.db.database import Connection
@@ -24,8 +24,8 @@ from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.errors import FeeRateInvalid
 from tonne.selling.accounts.organisations import change_organisation
-from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
-from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
+from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal, list_totals
 from tonne.selling.users.link_store import list_invitations
 from tonne.selling.users.links import invite

@@ -15,7 +15,7 @@ from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
 from tonne.platform.values.paging import CursorInvalid, Position
 from tonne.platform.values.replace import replace
-from tonne.selling.accounts.names import Names, find_names_any_account
+from tonne.selling.accounts.directory import Names, find_names_any_account
 from tonne.supply.certificates.store import normal_number
 
 PAGE = 50

@@ -13,7 +13,7 @@ from tonne.platform.documents.sheets.columns import CellError, parse_time
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.accounts.errors import FeeRateInvalid
-from tonne.selling.accounts.organisations.open_organisation import check_fee_rate
+from tonne.selling.accounts.organisations.change_organisation import check_fee_rate
 from tonne.selling.catalogue.selection import BundleChoiceIn
 
 E = TypeVar("E", bound=StrEnum)

@@ -11,7 +11,7 @@ from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.users.link_store import INVITATION
 from tonne.selling.users.links import accept_as_new_user, accept_as_user, require_link
 from tonne.selling.users.passwords import Passwords, check_new_password
-from tonne.selling.users.sessions import Sessions
+from tonne.selling.users.sign_in import Sessions
 from tonne.selling.users.store import find_user_by_email
 
 

@@ -15,7 +15,7 @@ from tonne.channels.checkout.order_pages.resend_order import OrderMail
 from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.model import find_remaining
 from tonne.money.invoices.store import find_invoice
-from tonne.money.receipts.recipients import payer_of
+from tonne.money.receipts.compose import payer_of
 from tonne.money.refunds.model import MAX_REASON
 from tonne.money.refunds.request_refund import parse_amount
 from tonne.platform.documents.mail.send_mail import is_mail_address

@@ -23,11 +23,10 @@ from tonne.selling.users.errors import CodeRefused, PasskeyRefused, PasskeysUnav
 from tonne.selling.users.link_store import PASSWORD_RESET
 from tonne.selling.users.links import ChangePassword, require_link
 from tonne.selling.users.model import UserSession
-from tonne.selling.users.oidc.oidc import OidcAttempt, OidcGateway, OidcRefused, OidcUnavailable
+from tonne.selling.users.oidc.oidc_provider import OidcAttempt, OidcGateway, OidcRefused, OidcUnavailable
 from tonne.selling.users.oidc.oidc_sign_in import OidcSignIn
 from tonne.selling.users.second_factor.passkey_domain import PasskeyDomain
-from tonne.selling.users.sessions import Sessions
-from tonne.selling.users.sign_in import SignIn
+from tonne.selling.users.sign_in import Sessions, SignIn
 
 # Mails with a link for a new password: per client 5 at once, then one every 5 minutes.
 RESETS = 5

@@ -18,12 +18,10 @@ from tonne.platform.http.route import Endpoint, Request, Response
 from tonne.platform.values.context import Actor, Mode, is_id
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.web.render import FormGuard, see_other
-from tonne.selling.users.act_as import ActAsReadOnly, find_acting
-from tonne.selling.users.act_as_store import ActAsPeriod
+from tonne.selling.users.act_as import ActAsPeriod, ActAsReadOnly, find_acting
 from tonne.selling.users.errors import RoleRefused
 from tonne.selling.users.model import Membership, Right, User, UserSession, role_allows
-from tonne.selling.users.sessions import Sessions
-from tonne.selling.users.sign_in import user_actor
+from tonne.selling.users.sign_in import Sessions, user_actor
 from tonne.selling.users.store import list_memberships
 
 

@@ -20,8 +20,7 @@ from tonne.selling.users.links import ChangePassword
 from tonne.selling.users.second_factor.passkey_store import list_passkeys
 from tonne.selling.users.second_factor.passkeys import Passkeys, find_passkey
 from tonne.selling.users.second_factor.second_factor import SecondFactor, TotpSetup, turn_off_app
-from tonne.selling.users.sessions import Sessions, is_recent
-from tonne.selling.users.sign_in import SignIn
+from tonne.selling.users.sign_in import Sessions, SignIn, is_recent
 from tonne.selling.users.store import count_recovery_codes, list_memberships
 
 YOU = "/dashboard/you"

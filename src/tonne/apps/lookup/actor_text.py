@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import ActorKind
-from tonne.selling.accounts.names import find_key_names
+from tonne.selling.accounts.directory import find_key_names
 from tonne.selling.users.store import find_user_names
 
 OPERATOR = "the operator"

@@ -13,8 +13,13 @@ from tonne.money.cards.model import RetrySchedule
 from tonne.money.invoices.card_payment.settle_card_invoice import simulate_card_invoice
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.money.invoices.store import have_invoices
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id, require_permission
-from tonne.money.refunds.request_refund import RefundRequest, request_refund
+from tonne.money.refunds.request_refund import (
+    Cancellation,
+    RefundRequest,
+    cancel_by_id,
+    request_refund,
+    require_permission,
+)
 from tonne.money.refunds.store import RefundKeyTaken
 from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import Idempotency

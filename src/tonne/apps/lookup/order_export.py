@@ -10,7 +10,7 @@ from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import to_wire
 from tonne.platform.values.paging import START, Position
-from tonne.selling.accounts.names import Names
+from tonne.selling.accounts.directory import Names
 
 CSV = b"text/csv; charset=utf-8"
 # Rows per query. Between two of them no connection is held: slow readers block nobody.

@@ -14,8 +14,8 @@ from tonne.money.invoices.store import find_invoice
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
+from tonne.selling.accounts.directory import Names, find_names
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.accounts.names import Names, find_names
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.store import find_key_of_order
 

@@ -18,8 +18,8 @@ from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries, web
 from tonne.money.cards.timeline import charge_timeline
 from tonne.money.invoices import timeline
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
-from tonne.money.refunds.cancel_order import allows_refunds
 from tonne.money.refunds.order_money import OrderMoney, read_money
+from tonne.money.refunds.request_refund import allows_refunds
 from tonne.money.refunds.timeline import dispute_timeline, refund_timeline
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.timeline import mail_timeline

@@ -17,7 +17,7 @@ from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.erased import ERASED
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.selling.accounts.errors import NameInvalid
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.accounts.person_store import AddressUse
 
 # As many reasons as a message names.

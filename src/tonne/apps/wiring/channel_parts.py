@@ -3,12 +3,12 @@
 from tonne.apps.wiring.money_parts import MoneyParts
 from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.channels.checkout.checkout_page import CheckoutPage
-from tonne.channels.checkout.close_checkouts import CloseCheckouts
 from tonne.channels.checkout.create_checkout import CreateCheckout
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
-from tonne.channels.checkout.order_pages.mail_certificates import MailCertificates, MailChangedCertificates
+from tonne.channels.checkout.order_checkout import CloseCheckouts
+from tonne.channels.checkout.order_pages.certificate_mails import MailCertificates, MailChangedCertificates
 from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
 from tonne.channels.checkout.paying.consent import WithdrawalTexts

@@ -14,13 +14,12 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 from tonne.platform.web.render import FormGuard, Renderer
 from tonne.selling.users.links import ChangePassword
-from tonne.selling.users.oidc.oidc import OidcGateway
+from tonne.selling.users.oidc.oidc_provider import OidcGateway
 from tonne.selling.users.oidc.oidc_sign_in import OidcSignIn
 from tonne.selling.users.passwords import Passwords
 from tonne.selling.users.second_factor.passkeys import Passkeys
 from tonne.selling.users.second_factor.second_factor import SecondFactor
-from tonne.selling.users.sessions import Sessions
-from tonne.selling.users.sign_in import SignIn
+from tonne.selling.users.sign_in import Sessions, SignIn
 
 
 class Dashboard(Struct, frozen=True):

@@ -6,18 +6,16 @@ from tonne.money.cards.endpoints import CardEndpoints
 from tonne.money.cards.gateways.card_gateways import card_gateways
 from tonne.money.cards.gateways.metered_gateway import GatewayMetrics
 from tonne.money.cards.model import RetrySchedule
-from tonne.money.cards.stored_cards.card_page import CardPage
+from tonne.money.cards.stored_cards.card_page import CardPage, UpdateCard
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
-from tonne.money.cards.stored_cards.remove_closed_cards import RemoveClosedCards
-from tonne.money.cards.stored_cards.update_card import UpdateCard
+from tonne.money.cards.stored_cards.stored_cards import RemoveClosedCards
 from tonne.money.invoices.card_payment.jobs import invoice_charge_jobs
 from tonne.money.invoices.credit_notes.endpoints import CreditNoteEndpoints
-from tonne.money.invoices.credit_notes.mail_credit_notes import MailCreditNotes
+from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.endpoints import InvoiceEndpoints
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
-from tonne.money.invoices.issuing.issue_consolidated_invoices import IssueConsolidatedInvoices
-from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
+from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices, IssueInvoices
 from tonne.money.invoices.store import have_invoices
 from tonne.money.receipts.mail_orders import MailOrders
 from tonne.money.refunds.endpoints import RefundEndpoints

@@ -4,7 +4,7 @@ from tonne.apps.dashboard.viewer import MemberViewer, existing
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope, is_id
 from tonne.selling.accounts import store
-from tonne.selling.accounts.account_list_store import ListedAccount, list_accounts_after
+from tonne.selling.accounts.directory import ListedAccount, list_accounts_after
 from tonne.selling.accounts.model import Account
 
 # Accounts that a page offers in a list to choose from. The page of the accounts shows all.

@@ -9,8 +9,8 @@ from tonne.apps.workspace.mix import default_shares, mix_rows, read_mix, typed_s
 from tonne.apps.workspace.payment_ways import BILLING, payment_ways
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
-from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
 from tonne.money.cards.stored_cards.stored_card_store import find_card
+from tonne.money.cards.stored_cards.stored_cards import schedule_removal
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
@@ -19,16 +19,20 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
-from tonne.selling.accounts.account_list_store import has_own_selection, list_accounts_after
 from tonne.selling.accounts.account_schemas import is_handle
-from tonne.selling.accounts.change_account import AccountChange, change_account, open_account
-from tonne.selling.accounts.close_account import archive_account, close_account
-from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.change_account import (
+    AccountChange,
+    archive_account,
+    change_account,
+    close_account,
+    open_account,
+)
+from tonne.selling.accounts.directory import AccountDirectory, has_own_selection, list_accounts_after
 from tonne.selling.accounts.errors import BillingInvalid, NameInvalid
 from tonne.selling.accounts.limit_store import find_limits
 from tonne.selling.accounts.model import Account, AccountKind, Fulfil, PagesVisibility, PaymentMethod
-from tonne.selling.accounts.organisations.open_organisation import check_name
-from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.accounts.organisations.change_organisation import check_name
+from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.set_default_selection import set_account_default
 from tonne.selling.catalogue.snapshot import Catalogues

@@ -17,11 +17,10 @@ from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, MassUnit, parse_t
 from tonne.platform.values.context import Actor, is_id, new_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
-from tonne.selling.accounts.account_list_store import ListedAccount
-from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.directory import AccountDirectory, ListedAccount
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.model import Account, PaymentMethod, Terms
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.catalogue.errors import BelowMinimumOrder, ChargeTooSmall, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest

@@ -7,8 +7,8 @@ from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Response
 from tonne.platform.values.paging import CursorInvalid, Position, parse_cursor
-from tonne.selling.accounts.history.history_store import HistoryOrder, list_of_organisation
-from tonne.selling.accounts.names import find_names
+from tonne.selling.accounts.directory import find_names
+from tonne.selling.accounts.import_history import HistoryOrder, list_of_organisation
 from tonne.selling.users.model import Right
 
 PAGE = 50

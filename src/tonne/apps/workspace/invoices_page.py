@@ -29,8 +29,8 @@ from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, describe_invoice, find_remaining
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
+from tonne.selling.accounts.directory import find_names
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.accounts.names import find_names
 from tonne.selling.users.model import Right
 
 PAGE = 30

@@ -8,7 +8,7 @@ from tonne.apps.lookup.find_orders import find_named, list_named
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import is_id
-from tonne.selling.accounts.names import list_account_names
+from tonne.selling.accounts.directory import list_account_names
 from tonne.selling.orders.order_filter import OrderFilter
 from tonne.selling.users.model import Right
 from tonne.supply.certificates.store import find_certificates, normal_number

@@ -13,8 +13,8 @@ from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
 from tonne.platform.values.paging import CursorInvalid, Position
-from tonne.selling.accounts.history.history_store import list_of_organisation
-from tonne.selling.accounts.names import Names, find_names, list_account_names
+from tonne.selling.accounts.directory import Names, find_names, list_account_names
+from tonne.selling.accounts.import_history import list_of_organisation
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.users.model import Right
 from tonne.supply.certificates.store import normal_number

@@ -7,7 +7,7 @@ from tonne.apps.dashboard.viewer import Form, MemberViewer, existing
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
-from tonne.selling.users.act_as_store import list_periods
+from tonne.selling.users.act_as import list_periods
 from tonne.selling.users.create_user import grant_role, remove_member
 from tonne.selling.users.link_store import list_invitations
 from tonne.selling.users.links import invite, revoke_invitation

@@ -8,9 +8,8 @@ import msgspec
 from tonne.channels.checkout import model, store
 from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, SellerTakesNoCards
 from tonne.channels.checkout.link_counts.counts import LinkCounts
-from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink, with_query
 from tonne.channels.checkout.links.offer import PricedOffer, compare_with_start, read_shown_offer
-from tonne.channels.checkout.links.redirects import with_query
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.order_checkout import ordered_offer
 from tonne.channels.checkout.order_pages.order_summary import read_order_summary, summary_values

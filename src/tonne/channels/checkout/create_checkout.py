@@ -12,9 +12,8 @@ from msgspec import Struct
 from tonne.channels.checkout import errors, model, store
 from tonne.channels.checkout.checkout_schemas import CheckoutIn
 from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid, ReferenceInvalid
-from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink, Redirect, choose_redirect, read_redirect
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, choose, price_offer
-from tonne.channels.checkout.links.redirects import Redirect, choose_redirect, read_redirect
 from tonne.channels.checkout.links.settings import MAX_VALUE_MINOR
 from tonne.channels.checkout.links.store import find_link
 from tonne.channels.checkout.model import API_LIFE, Checkout, new_token
@@ -34,7 +33,7 @@ from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.errors import NameInvalid
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.prices.price import PriceRequest

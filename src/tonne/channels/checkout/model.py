@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tonne.channels.checkout.links.redirects import Redirect
+from tonne.channels.checkout.links.model import Redirect
 from tonne.channels.checkout.paying.consent import Consent
 from tonne.platform.values.context import Scope, is_id, new_secret_id
 from tonne.selling.orders.model import Beneficiary

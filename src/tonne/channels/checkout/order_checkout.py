@@ -1,23 +1,30 @@
-"""Placing the order of a checkout when the visitor first pays, with its supply held."""
+"""Placing the order of a checkout when the visitor first pays, with its supply held; and closing expired checkouts.
+
+The unpaid orders of an expired checkout are cancelled.
+"""
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from tonne.channels.checkout import queue, store
 from tonne.channels.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, ShownOffer, price_offer
 from tonne.channels.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
+from tonne.channels.checkout.queue import DueCheckout
 from tonne.channels.checkout.store import lock_order_id
 from tonne.money.cards.charge_store import find_pending, read_chargeable
 from tonne.money.invoices.cancel_order import cancel_order
+from tonne.platform.db.batches import run_claimed
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, ActorKind, Mode
+from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, job_actor
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
@@ -26,7 +33,7 @@ from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.load import load_order
-from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest, place_order
 from tonne.selling.orders.queue import lock_order
 from tonne.supply.stock.holds.hold_store import Holder, name_order
@@ -172,3 +179,68 @@ async def _lines(
     if checkout.status is not CheckoutStatus.OPEN or now >= checkout.expires_at:
         return ()
     return price(price_request_of(checkout), *basis).lines
+
+
+DELETE_BATCH = 1000
+REASON = "The checkout expired before it was paid."
+ACTOR = job_actor("close_checkouts")
+
+_Claim = Callable[[Connection, datetime, int], Awaitable[Sequence[DueCheckout]]]
+_Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]
+
+
+class CloseCheckouts(Struct, frozen=True):
+    """A job of the worker. A checkout with an open charge stays open, because it may still be paid."""
+
+    EVERY_S: ClassVar[int] = 2
+
+    database: Database
+    clock: Clock
+
+    async def run_once(self) -> bool:
+        """Delete or close a batch of expired checkouts without an order, and check one with an order.
+
+        False when none is due.
+        """
+        deleted = await self._run(queue.claim_without_order, _forget, DELETE_BATCH)
+        # One at a time: cancelling locks the event stream last, so the next order must not be locked after it.
+        closed = await self._run(queue.claim_with_order, self._close, 1)
+        return deleted or closed
+
+    async def _run(self, claim: _Claim, handle: _Handle, limit: int) -> bool:
+        async def postpone(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+            for due in checkouts:
+                await queue.schedule_close(tx, due.scope, due.id, self.clock() + CHECK_INTERVAL)
+
+        return await run_claimed(
+            self.database,
+            lambda tx, count: claim(tx, self.clock(), count),
+            handle,
+            postpone,
+            limit=limit,
+            failure_event="checkout_not_closed",
+            describe=lambda due: {"checkout_id": due.id},
+        )
+
+    async def _close(self, tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+        for checkout in checkouts:
+            await self._close_if_expired(tx, checkout)
+
+    async def _close_if_expired(self, tx: Connection, checkout: DueCheckout) -> None:
+        now = self.clock()
+        order = await lock_order(tx, checkout.scope, checkout.order_id or "")
+        if order is None or order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
+            await queue.close(tx, checkout.scope, checkout.id)
+        elif order.status is not OrderStatus.PLACED:
+            await queue.schedule_close(tx, checkout.scope, checkout.id, None)
+        elif now < checkout.expires_at or (await read_chargeable(tx, [order.key]))[0].has_open_charge:
+            await queue.schedule_close(tx, checkout.scope, checkout.id, now + CHECK_INTERVAL)
+        else:
+            await queue.close(tx, checkout.scope, checkout.id)
+            code = CancellationReason.CHECKOUT_EXPIRED
+            await cancel_order(tx, order, actor=ACTOR, reason=REASON, now=now, code=code)
+
+
+async def _forget(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
+    await queue.delete_checkouts(tx, checkouts)
+    await queue.close_api_checkouts(tx, checkouts)

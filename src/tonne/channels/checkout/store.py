@@ -7,8 +7,8 @@ import asyncpg
 import msgspec
 
 from tonne.channels.checkout import model
+from tonne.channels.checkout.links.model import read_redirect
 from tonne.channels.checkout.links.offer import PricedOffer
-from tonne.channels.checkout.links.redirects import read_redirect
 from tonne.channels.checkout.model import Checkout
 from tonne.channels.checkout.paying.consent import BuyerKind, Consent
 from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of

@@ -1,13 +1,19 @@
+"""Changing the Sustainability page of an account, and closing a customer with all accounts, stored cards and public
+pages.
+"""
+
 from datetime import datetime
 
 from msgspec import Struct
 
 from tonne.channels.public_pages import errors, model, schemas, store
+from tonne.money.cards.stored_cards.stored_cards import schedule_removal
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Scope
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.replace import replace
+from tonne.selling.accounts.change_account import close_organisation, reopen_organisation
 from tonne.selling.accounts.logos.store import Logo, set_logo
 from tonne.selling.accounts.store import lock_account
 
@@ -153,3 +159,26 @@ async def change_settings(
         return await change_page(tx, scope, change, actor=actor, now=now, must_exist=must_exist)
     except errors.SlugTaken as error:
         raise errors.SlugNotUnique(field="slug") from error
+
+
+async def close_customer(
+    tx: Connection, organisation_id: str, reason: str, *, disable_pages: bool, actor: Actor, now: datetime
+) -> int:
+    """Returns the number of its accounts. Stored cards are removed once no order needs them."""
+    scopes = await close_organisation(tx, organisation_id, reason, actor=actor, now=now)
+    for scope in scopes:
+        await schedule_removal(tx, scope, now)
+        if disable_pages:
+            await disable_public_page(tx, scope, actor=actor, now=now)
+    return len(scopes)
+
+
+async def reopen_customer(tx: Connection, organisation_id: str, *, actor: Actor, now: datetime) -> None:
+    """Accounts that were closed themselves stay closed."""
+    for scope in await reopen_organisation(tx, organisation_id, actor=actor, now=now):
+        await schedule_removal(tx, scope, None)
+
+
+async def disable_public_page(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
+    if (await read_page(tx, scope)).enabled:
+        await change_page(tx, scope, PageChange(enabled=False), actor=actor, now=now)

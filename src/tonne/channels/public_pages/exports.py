@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from babel import Locale
 
+from tonne.channels.public_pages.embeds import without_symbols
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.drawings import Drawings
@@ -20,7 +21,6 @@ from tonne.channels.public_pages.figures.figure_store import FigurePeriod, Month
 from tonne.channels.public_pages.figures.figures import Figures
 from tonne.channels.public_pages.figures.read_figures import PageFigures, ReadFigures, asked_year
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
-from tonne.channels.public_pages.preview import without_symbols
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.rate_limit import TokenBuckets

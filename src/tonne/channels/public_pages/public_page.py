@@ -9,13 +9,12 @@ import msgspec
 
 from tonne.channels.public_pages import store
 from tonne.channels.public_pages.certificates.openings import PublishedOpenings
-from tonne.channels.public_pages.embeds import Embeds
+from tonne.channels.public_pages.embeds import Embeds, Previews, preview_record, preview_version
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.exports import Exports
 from tonne.channels.public_pages.figures.drawings import Drawings
 from tonne.channels.public_pages.figures.read_figures import PageFigures, ReadFigures, asked_year
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage, page_path
-from tonne.channels.public_pages.preview import Previews, preview_record, preview_version
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Endpoint, Request, Response
@@ -27,7 +26,7 @@ from tonne.platform.web import visitor
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.platform.web.render import FRAMED_POLICY, Renderer
 from tonne.platform.web.visitor_language import visitor_language
-from tonne.selling.accounts.history.history_store import HistoryOrder, list_of_account
+from tonne.selling.accounts.import_history import HistoryOrder, list_of_account
 from tonne.selling.accounts.logos.store import Logo, find_logo
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.transparency.shown_log import ShownLog, find_shown_log

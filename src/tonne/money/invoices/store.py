@@ -9,7 +9,7 @@ from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatu
 from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Actor, Mode, Scope
-from tonne.selling.accounts.tax.store import find_tax_profile
+from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.orders.model import OrderKey
 
 INVOICE_COLUMNS = """

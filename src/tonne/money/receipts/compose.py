@@ -1,19 +1,68 @@
-"""The texts of mails about the money of an order: a receipt, a refund, a cancellation after the payment."""
+"""The mails about the money of an order, and who gets them: a receipt, a refund, a cancellation after the payment."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from email.message import EmailMessage
 
+from msgspec import Struct
+
 from tonne.money.receipts.expected_completion import Expectation
-from tonne.money.receipts.recipients import Parties
 from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
-from tonne.platform.documents.mail.send_mail import compose_mail
+from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode
 from tonne.platform.values.language import N_
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.orders.model import Order, OrderStatus
+
+READ_PARTIES = """
+SELECT orders.id, CASE WHEN accounts.kind = 'client_account' THEN accounts.name ELSE organisations.name END AS merchant,
+       ARRAY (SELECT admin.email FROM organisation_admins admin
+              WHERE admin.organisation_id = orders.organisation_id ORDER BY admin.email) AS admins
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
+JOIN accounts ON accounts.id = orders.account_id
+JOIN organisations ON organisations.id = orders.organisation_id
+"""
+
+
+class Parties(Struct, frozen=True):
+    """The merchant of an order, and the addresses of its payer.
+
+    `payer` typed the address at a checkout, or the account has an address for receipts. `admins` are the merchant's.
+    """
+
+    merchant: str
+    payer: str | None
+    admins: list[str]
+
+    @property
+    def recipients(self) -> list[str]:
+        return [self.payer] if self.payer is not None else self.admins
+
+
+async def read_parties(connection: Connection, orders: Sequence[Order]) -> dict[str, Parties]:
+    """By order id."""
+    rows = await connection.fetch(READ_PARTIES, *columns(orders, "scope.account_id, id"))
+    payers = {order.id: payer_of(order) for order in orders}
+    return {
+        row["id"]: Parties(
+            row["merchant"],
+            payers[row["id"]],
+            [email for email in row["admins"] if is_mail_address(email)],
+        )
+        for row in rows
+    }
+
+
+def payer_of(order: Order) -> str | None:
+    """The address of the payer, if there is a usable one."""
+    email = order.payer_email
+    return email if email is not None and is_mail_address(email) else None
+
 
 _RETURNED = {
     RefundMethod.CARD: N_(

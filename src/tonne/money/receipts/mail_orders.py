@@ -11,9 +11,8 @@ from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, com
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, write_mail
 from tonne.money.invoices.resend_invoice import read_invoice_again
-from tonne.money.receipts.compose import compose_cancelled, compose_receipt, compose_refund
+from tonne.money.receipts.compose import Parties, compose_cancelled, compose_receipt, compose_refund, read_parties
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
-from tonne.money.receipts.recipients import Parties, read_parties
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.store import list_of_order
 from tonne.platform.db.batches import run_leased

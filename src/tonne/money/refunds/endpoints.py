@@ -5,10 +5,16 @@ from functools import partial
 import msgspec
 
 from tonne.money.refunds import store
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id, require_permission
-from tonne.money.refunds.disputes.record_payment import simulate_dispute
+from tonne.money.refunds.disputes.check_payments import simulate_dispute
 from tonne.money.refunds.model import Refund
-from tonne.money.refunds.request_refund import RefundRequest, parse_amount, request_refund
+from tonne.money.refunds.request_refund import (
+    Cancellation,
+    RefundRequest,
+    cancel_by_id,
+    parse_amount,
+    request_refund,
+    require_permission,
+)
 from tonne.money.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
 from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import create_once

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.money.cards.gateways.payment_record import RecordedDispute
+from tonne.money.cards.gateways.card import RecordedDispute
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
 

@@ -7,7 +7,7 @@ import structlog
 from msgspec import Struct, structs
 
 from tonne.money.cards.captured_store import CapturedCharge, find_captured, find_paying, lock_shared, update_captured
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.cards.model import ChargeStatus
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order

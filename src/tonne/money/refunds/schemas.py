@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.model import MAX_REASON, Refund, RefundMethod, RefundState
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import JsonNumber

@@ -1,20 +1,27 @@
-"""Lookups of keys and accounts for the HTTP layer. Terms are cached for a few seconds."""
+"""Lookups of keys and accounts for the HTTP layer, and names and lists of accounts for people.
+
+Terms are cached for a few seconds.
+"""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from tonne.platform.db.database import Database
+from msgspec import Struct, field
+
+from tonne.platform.db.database import Connection, Database, value_of
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.process.single_flight import SingleFlight
 from tonne.platform.values.amounts import NO_TAX, TaxTerms
 from tonne.platform.values.context import Clock, Mode, Scope
+from tonne.platform.values.paging import Position
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.selling.accounts import store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.limit_store import find_key_limit
-from tonne.selling.accounts.model import Terms
+from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod, Terms
+from tonne.selling.accounts.store import ACCOUNT_COLUMNS, account_of_row
 
 
 class AccountDirectory:
@@ -101,3 +108,140 @@ def account_limits(scope: Scope, terms: Terms) -> tuple[SpendingLimit, ...]:
     if terms.monthly_limit_minor is None:
         return ()
     return (SpendingLimit(scope.account_id, "account", terms.monthly_limit_minor, terms.currency),)
+
+
+class Names(Struct, frozen=True):
+    """Names of accounts and organisations by id. An unknown id is its own name."""
+
+    by_id: dict[str, str] = field(default_factory=dict)
+
+    def of(self, id_: str | None) -> str:
+        return "-" if id_ is None else self.by_id.get(id_, id_)
+
+
+FIND_NAMES = """
+SELECT id, name FROM accounts WHERE id = ANY ($1::text[])
+UNION ALL SELECT id, name FROM organisations WHERE id = ANY ($1::text[])
+"""
+
+
+async def find_names_any_account(connection: Connection, ids: Iterable[str | None]) -> Names:
+    """The names of the accounts and organisations with these ids."""
+    requested = sorted({id_ for id_ in ids if id_ is not None})
+    return Names({row["id"]: row["name"] for row in await connection.fetch(FIND_NAMES, requested)} if requested else {})
+
+
+FIND_NAMES_OF_ORGANISATION = """
+SELECT id, name FROM accounts WHERE organisation_id = $1 AND id = ANY ($2::text[])
+UNION ALL SELECT id, name FROM organisations WHERE id = $1
+"""
+
+
+async def find_names(connection: Connection, organisation_id: str, account_ids: Iterable[str]) -> Names:
+    """The names of these accounts and of their organisation."""
+    rows = await connection.fetch(FIND_NAMES_OF_ORGANISATION, organisation_id, sorted(set(account_ids)))
+    return Names({row["id"]: row["name"] for row in rows})
+
+
+LIST_ACCOUNT_NAMES = """
+SELECT id, name FROM accounts WHERE organisation_id = $1 AND mode = $2 ORDER BY created_at, id LIMIT $3
+"""
+
+
+async def list_account_names(connection: Connection, organisation_id: str, mode: Mode, *, limit: int) -> Names:
+    """The oldest accounts of an organisation, to choose one of."""
+    rows = await connection.fetch(LIST_ACCOUNT_NAMES, organisation_id, mode, limit)
+    return Names({row["id"]: row["name"] for row in rows})
+
+
+FIND_KEY_NAMES = "SELECT id, name FROM api_keys WHERE organisation_id = $1 AND id = ANY ($2::text[])"
+
+
+async def find_key_names(connection: Connection, organisation_id: str, key_ids: Iterable[str]) -> dict[str, str]:
+    """The names of API keys by id."""
+    rows = await connection.fetch(FIND_KEY_NAMES, organisation_id, sorted(set(key_ids)))
+    return {row["id"]: row["name"] for row in rows}
+
+
+class ListedAccount(Struct, frozen=True):
+    id: str
+    kind: AccountKind
+    name: str
+    currency: str
+    beneficiary: str
+    payment_method: PaymentMethod
+    created_at: datetime
+    closed_at: datetime | None
+    archived_at: datetime | None
+
+    @property
+    def is_client(self) -> bool:
+        return self.kind is AccountKind.CLIENT_ACCOUNT
+
+
+# Ids sort by creation time, and the index on (organisation_id, mode, id) has them in order.
+LIST_ACCOUNTS_AFTER = """
+SELECT id, kind, name, currency, beneficiary, payment_method, created_at, closed_at, archived_at
+FROM accounts
+WHERE organisation_id = $1 AND mode = $2 AND id > $3 AND ($4 = '' OR strpos(lower(name), lower($4)) > 0)
+ORDER BY id LIMIT $5
+"""
+
+
+async def list_accounts_after(
+    connection: Connection, organisation_id: str, mode: Mode, *, after: str, limit: int, name: str = ""
+) -> list[ListedAccount]:
+    """Oldest first. With `name`, only accounts whose name contains it."""
+    rows = await connection.fetch(LIST_ACCOUNTS_AFTER, organisation_id, mode, after, name, limit)
+    return [value_of(ListedAccount, row) for row in rows]
+
+
+HAS_OWN_SELECTION = """
+SELECT default_bundle_selection IS NOT NULL FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = $3
+"""
+
+
+async def has_own_selection(connection: Connection, scope: Scope) -> bool:
+    """Whether the account has default bundles of its own."""
+    place = (scope.organisation_id, scope.mode, scope.account_id)
+    return await connection.fetchval(HAS_OWN_SELECTION, *place) is True
+
+
+class AccountFilter(Struct, frozen=True):
+    """`account_ids` are those that the API key is restricted to; None: all. `archived` None: both."""
+
+    kind: AccountKind
+    name: str = ""
+    archived: bool | None = None
+    account_ids: Collection[str] | None = None
+
+
+# Ids sort by creation time, and the index on (organisation_id, mode, id) has them in order.
+LIST_ACCOUNTS_BEFORE = f"""
+SELECT {ACCOUNT_COLUMNS} FROM accounts
+WHERE organisation_id = $1 AND mode = $2 AND id < $3 AND kind = $4
+  AND ($5 = '' OR strpos(lower(name), lower($5)) > 0)
+  AND ($6::boolean IS NULL OR (archived_at IS NOT NULL) = $6) AND ($7::text[] IS NULL OR id = ANY ($7))
+ORDER BY id DESC LIMIT $8
+"""  # noqa: S608 - columns above
+# Sorts after every id, in any collation.
+_AFTER_ALL = "acc_" + "z" * 27
+
+
+async def list_accounts_before(
+    connection: Connection, scope: Scope, requested: AccountFilter, start: Position, limit: int
+) -> list[Account]:
+    """The accounts of one kind in the organisation and mode."""
+    allowed = None if requested.account_ids is None else sorted(requested.account_ids)
+    rows = await connection.fetch(
+        LIST_ACCOUNTS_BEFORE,
+        scope.organisation_id,
+        scope.mode,
+        min(start.id, _AFTER_ALL),
+        requested.kind,
+        requested.name,
+        requested.archived,
+        allowed,
+        limit,
+    )
+    return [account_of_row(row) for row in rows]

@@ -15,7 +15,7 @@ from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.model import PaymentMethod, Terms
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.catalogue.prices.price import OrderType, tax_minor_on
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit

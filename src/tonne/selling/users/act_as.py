@@ -3,16 +3,92 @@
 Read-only, for 30 minutes, in one session, with a reason that the organisation sees.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
+
+import asyncpg
+from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, new_id
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.selling.accounts.lookup import require_organisation
-from tonne.selling.users import act_as_store
-from tonne.selling.users.act_as_store import LASTS, ActAsPeriod
-from tonne.selling.users.model import UserSession
+from tonne.selling.users.model import Membership, Role, UserSession
+
+LASTS = timedelta(minutes=30)
+
+
+class ActAsPeriod(Struct, frozen=True, kw_only=True):
+    id: str
+    organisation_id: str
+    organisation_name: str
+    # Empty if the user was deleted.
+    operator_name: str
+    reason: str
+    started_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def membership(self) -> Membership:
+        """What the operator may see."""
+        return Membership(self.organisation_id, self.organisation_name, Role.READ_ONLY)
+
+
+INSERT_PERIOD = """
+INSERT INTO act_as_periods (id, organisation_id, user_id, session_id, reason, started_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+
+
+async def insert_period(
+    tx: Connection, period_id: str, organisation_id: str, session: UserSession, reason: str, *, now: datetime
+) -> None:
+    values = (period_id, organisation_id, session.user.id, session.id, reason, now, now + LASTS)
+    await tx.execute(INSERT_PERIOD, *values)
+
+
+END_PERIODS = """
+UPDATE act_as_periods SET ended_at = $2
+WHERE session_id = $1 AND ended_at IS NULL AND expires_at > $2 RETURNING id, organisation_id
+"""
+
+
+async def end_periods_any_account(tx: Connection, session_id: str, now: datetime) -> list[asyncpg.Record]:
+    return await tx.fetch(END_PERIODS, session_id, now)
+
+
+_PERIOD = """
+act_as_periods.id, organisation_id, organisations.name AS organisation_name, coalesce(users.name, '') AS operator_name,
+reason, started_at, expires_at, ended_at
+"""
+FIND_PERIOD = f"""
+SELECT {_PERIOD} FROM act_as_periods JOIN organisations ON organisations.id = organisation_id
+LEFT JOIN users ON users.id = user_id
+WHERE organisation_id = $1 AND session_id = $2 AND ended_at IS NULL AND expires_at > $3
+ORDER BY started_at DESC LIMIT 1
+"""  # noqa: S608 - columns above
+
+
+async def find_period(
+    connection: Connection, organisation_id: str, session_id: str, now: datetime
+) -> ActAsPeriod | None:
+    """The period in which this session may see the organisation."""
+    row = await connection.fetchrow(FIND_PERIOD, organisation_id, session_id, now)
+    return None if row is None else ActAsPeriod(**row)
+
+
+LIST_PERIODS = f"""
+SELECT {_PERIOD} FROM act_as_periods JOIN organisations ON organisations.id = organisation_id
+LEFT JOIN users ON users.id = user_id
+WHERE organisation_id = $1 ORDER BY started_at DESC LIMIT $2
+"""  # noqa: S608 - columns above
+
+
+async def list_periods(connection: Connection, organisation_id: str, limit: int = 10) -> list[ActAsPeriod]:
+    """The newest first, for the organisation."""
+    return [ActAsPeriod(**row) for row in await connection.fetch(LIST_PERIODS, organisation_id, limit)]
+
 
 MAX_REASON = 500
 
@@ -33,7 +109,7 @@ async def start_acting(
     await require_organisation(tx, organisation_id)
     await stop_acting(tx, session, actor=actor, now=now)
     period_id = new_id("act")
-    await act_as_store.insert_period(tx, period_id, organisation_id, session, reason, now=now)
+    await insert_period(tx, period_id, organisation_id, session, reason, now=now)
     await audit.record(
         tx,
         organisation_id,
@@ -48,7 +124,7 @@ async def start_acting(
 async def stop_acting(tx: Connection, session: UserSession, *, actor: Actor, now: datetime) -> str | None:
     """End the period of this session, if it has not expired. Returns the id of its organisation."""
     organisation_id: str | None = None
-    for row in await act_as_store.end_periods_any_account(tx, session.id, now):
+    for row in await end_periods_any_account(tx, session.id, now):
         organisation_id = row["organisation_id"]
         await audit.record(tx, organisation_id, "operator.act_as_ended", actor=actor, at=now, subject_id=row["id"])
     return organisation_id
@@ -60,4 +136,4 @@ async def find_acting(
     """The period in which this session may see the organisation. Only of operators with a second factor."""
     if not session.user.is_operator or not session.is_strong:
         return None
-    return await act_as_store.find_period(connection, organisation_id, session.id, now)
+    return await find_period(connection, organisation_id, session.id, now)

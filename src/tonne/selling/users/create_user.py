@@ -6,9 +6,9 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, new_id
 from tonne.selling.accounts.lookup import require_organisation
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.accounts.store import lock_organisation
-from tonne.selling.users import session_store, store
+from tonne.selling.users import store
 from tonne.selling.users.errors import LastOwner, RoleRefused, UserExists, UserNotFound
 from tonne.selling.users.model import Role, User, may_grant
 
@@ -105,7 +105,7 @@ async def remove_member(
 async def disable_user(tx: Connection, user: User, *, actor: Actor, now: datetime) -> None:
     """The user cannot sign in any more, and all sessions end."""
     await store.set_disabled(tx, user.id, now)
-    await session_store.revoke_sessions(tx, user.id, now)
+    await store.revoke_sessions(tx, user.id, now)
     await _record_disabled(tx, user, now, actor=actor, now=now)
 
 

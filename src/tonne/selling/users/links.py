@@ -14,14 +14,14 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Clock, is_id, new_id, new_secret_id
 from tonne.platform.web.wording import wording_in
 from tonne.selling.accounts.lookup import find_language, require_organisation
-from tonne.selling.users import link_store, session_store, store
+from tonne.selling.users import link_store, store
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.errors import AlreadyMember, LinkExpired, RoleRefused, SignInRefused
 from tonne.selling.users.link_store import INVITATION, PASSWORD_RESET, UserLink
 from tonne.selling.users.model import Role, User, may_grant
 from tonne.selling.users.passwords import Passwords, check_new_password
 from tonne.selling.users.security_mails import send_password_changed
-from tonne.selling.users.sessions import hash_token
+from tonne.selling.users.sign_in import hash_token
 
 INVITATION_LASTS = timedelta(days=7)
 RESET_LASTS = timedelta(hours=1)
@@ -175,7 +175,7 @@ class ChangePassword:
     async def _store(self, tx: Connection, user: User, password_hash: str, *, but_session: str, actor: Actor) -> None:
         now = self._clock()
         await store.set_password_hash(tx, user.id, password_hash)
-        await session_store.revoke_sessions(tx, user.id, now, but=but_session)
+        await store.revoke_sessions(tx, user.id, now, but=but_session)
         await send_password_changed(tx, self._settings, user.email)
         await audit.record(tx, None, "user.password_changed", actor=actor, at=now, subject_id=user.id)
 

@@ -7,7 +7,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock
 from tonne.selling.users.link_store import prune_links
 from tonne.selling.users.second_factor.passkey_store import prune_challenges
-from tonne.selling.users.session_store import prune_sessions
+from tonne.selling.users.store import prune_sessions
 
 BATCH_ROWS = 1000
 KEPT = timedelta(days=90)

@@ -13,7 +13,7 @@ from tests.support.clock import START
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.wiring.app import Services, build_app
 from tonne.channels.checkout.links.domain_waiting import WAITING
-from tonne.channels.public_pages.site.social_images import TEXTS
+from tonne.channels.public_pages.site.routes import TEXTS
 from tonne.platform.db.database import Database
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError

@@ -17,20 +17,18 @@ from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.import_payouts import import_payouts
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
-from tonne.money.bank.resolve_transfer import resolve_transfer
+from tonne.money.bank.return_store import resolve_transfer
 from tonne.money.bank.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.money.cards.captured_store import request_checks_any_account
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
-from tonne.money.cards.gateways.payment_record import DisputeState
 from tonne.money.cards.stored_cards.stored_cards import charge_again, describe_card, store_card
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.model import Invoice
-from tonne.money.invoices.settle_invoice import settle_invoice
+from tonne.money.invoices.settle_invoice import reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.store import find_by_references_any_account
-from tonne.money.invoices.write_off import reinstate_invoice, write_off_invoice
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
-from tonne.money.refunds.disputes.record_payment import simulate_dispute
-from tonne.money.refunds.request_refund import RefundRequest, request_refund
+from tonne.money.refunds.disputes.check_payments import simulate_dispute
+from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import TaxTreatment
@@ -39,7 +37,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.selling.accounts.organisations.change_billing import BillingChange
-from tonne.selling.accounts.tax.set_tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 from tonne.selling.orders.model import Order
 
 # They call other services, which these tests have no part of.

@@ -11,7 +11,7 @@ from tonne.money.accounting.matching.assign_transfer import assign_transfer, una
 from tonne.money.bank.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.values.errors import TonneError
 from tonne.selling.orders.model import Order
 

@@ -15,13 +15,13 @@ from tests.support.clock import MARCH, ManualClock
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
+from tonne.money.accounting.journal.import_payouts import reopen_and_unmatch
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
 from tonne.money.accounting.matching.assign_transfer import unassign_transfer
 from tonne.money.bank.errors import ReturnInvalid, TransferNotUnresolved
 from tonne.money.bank.export_returns import export_returns
-from tonne.money.bank.resolve_transfer import resolve_transfer
+from tonne.money.bank.return_store import resolve_transfer
 from tonne.money.bank.return_transfer import confirm_return, fail_return, return_transfer
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.money.refunds.approve_refund import settle_refund

@@ -10,8 +10,7 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.errors import PayoutChanged, PayoutNotFound, PayoutNotMatched
-from tonne.money.accounting.journal.import_payouts import PayoutImport, import_payouts
-from tonne.money.accounting.journal.match_payout import match_payout
+from tonne.money.accounting.journal.import_payouts import PayoutImport, import_payouts, match_payout
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
 from tonne.money.accounting.matching.import_statement import import_statement

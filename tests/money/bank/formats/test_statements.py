@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from tests.support.world import SELLER
-from tonne.money.bank.formats.own_accounts import with_own_accounts
-from tonne.money.bank.formats.read_statement import read_statement
+from tonne.money.bank.formats.read_statement import read_statement, with_own_accounts
 from tonne.money.bank.formats.statement import Statement, StatementFormat, StatementLine
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile

@@ -13,8 +13,14 @@ from tests.money.cards.gateways.gateway_under_test import (
     request,
     stripe_under_test,
 )
-from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
-from tonne.money.cards.gateways.payment_record import PaymentNotRead, RefundOutcome
+from tonne.money.cards.gateways.card import (
+    CardNotFound,
+    ChargeOutcome,
+    ChargeResult,
+    PaymentNotRead,
+    RefundOutcome,
+    StoredCard,
+)
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode, new_id, utc_now
 from tonne.platform.values.replace import replace

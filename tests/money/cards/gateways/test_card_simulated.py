@@ -7,9 +7,8 @@ import pytest
 
 from tests.conftest import Server
 from tests.money.cards.gateways.gateway_under_test import SimulatedUnderTest, request
-from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult, StoredCard
+from tonne.money.cards.gateways.card import ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS, SimulatedCard, SimulatedCardGateway
-from tonne.money.cards.gateways.payment_record import RefundOutcome
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, new_id

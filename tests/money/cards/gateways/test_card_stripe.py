@@ -16,10 +16,9 @@ from tests.money.cards.gateways.fake_stripe import (
     respond,
 )
 from tests.money.cards.gateways.gateway_under_test import KEY, StripeUnderTest, request, stripe_under_test
-from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, StoredCard
+from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, ChargeResult, RefundOutcome, StoredCard
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_record import RefundOutcome
 from tonne.money.cards.gateways.stripe_responses import (
     ErrorObject,
     from_stripe_amount,

@@ -6,23 +6,21 @@ from tests.support.samples import parse_samples, total
 from tests.support.spans import exporting_spans
 from tonne.money.cards.gateways.card import (
     CardNotFound,
+    CardSetup,
+    CardSetupPage,
+    CardSetupRequest,
     ChargeOutcome,
     ChargeRequest,
+    ConfirmationStart,
     PageNotOpened,
     PageRequest,
+    PayerPageFailed,
+    PayerPages,
     PaymentPage,
     PaymentPages,
     StoredCard,
 )
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
-from tonne.money.cards.gateways.confirmation import (
-    CardSetup,
-    CardSetupPage,
-    CardSetupRequest,
-    ConfirmationStart,
-    PayerPageFailed,
-    PayerPages,
-)
 from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, metered
 from tonne.platform.db.database import Database
 from tonne.platform.db.hold import HoldWatch

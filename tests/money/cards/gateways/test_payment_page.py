@@ -27,9 +27,9 @@ from tonne.money.cards.gateways.card import (
     PageNotOpened,
     PaymentPage,
     PaymentPages,
+    RefundOutcome,
 )
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_record import RefundOutcome
 from tonne.money.cards.gateways.stripe_pages import MARGIN, MAX_PAGE_LIFE, MIN_PAGE_LIFE, Session, charge_result_of
 from tonne.money.cards.gateways.stripe_responses import ErrorObject, PaymentIntentObject
 from tonne.platform.values.context import Mode

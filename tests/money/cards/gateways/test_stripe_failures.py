@@ -24,9 +24,8 @@ from tests.money.cards.gateways.page_requests import gateway_at
 from tests.support.processes import free_port
 from tests.support.receivers import never_accepting
 from tonne.money.cards.gateways import card_stripe
-from tonne.money.cards.gateways.card import CardNotDescribed, ChargeOutcome, StoredCard
+from tonne.money.cards.gateways.card import CardNotDescribed, ChargeOutcome, RefundOutcome, StoredCard
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_record import RefundOutcome
 
 CARD = StoredCard("cus_1", "pm_1")
 # Only for gateways that cannot be reached: a slow machine must not cause a time-out elsewhere.

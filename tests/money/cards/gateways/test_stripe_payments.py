@@ -11,8 +11,8 @@ import stripe
 from tests.money.cards.gateways.fake_stripe import FakeStripe, Responder, fake_stripe, intent, page, refund, respond
 from tests.money.cards.gateways.gateway_under_test import KEY, request, stripe_under_test
 from tests.support.stripe_disputes import change_refund_at_stripe, dispute_at_stripe
+from tonne.money.cards.gateways.card import DisputeState, PaymentNotRead, RefundOutcome
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.money.cards.gateways.payment_record import DisputeState, PaymentNotRead, RefundOutcome
 from tonne.money.cards.gateways.stripe_payments import (
     DisputeObject,
     EvidenceObject,

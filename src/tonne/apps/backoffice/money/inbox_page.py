@@ -17,7 +17,7 @@ from tonne.money.accounting.matching.import_statement import (
     list_uploads,
     upload_statement,
 )
-from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
+from tonne.money.accounting.matching.match_line import suggest_matches_any_account
 from tonne.money.bank.doubtful_store import list_doubtful_any_account
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.bank.formats.identity import Verdict

@@ -16,12 +16,11 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, InvoiceStatus, describe_invoice, find_remaining
 from tonne.money.invoices.resend_invoice import resend_invoice
-from tonne.money.invoices.settle_invoice import settle_invoice
-from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
+from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
-from tonne.selling.accounts.names import find_names_any_account
+from tonne.selling.accounts.directory import find_names_any_account
 from tonne.selling.users.names import name_actors
 
 MAX_REASON = 500

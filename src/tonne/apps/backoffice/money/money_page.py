@@ -21,7 +21,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
-from tonne.selling.accounts.names import find_names_any_account
+from tonne.selling.accounts.directory import find_names_any_account
 
 PAGE = 30
 

@@ -7,7 +7,7 @@ from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, W
 from tonne.apps.dashboard.list_place import place_of, read_moment
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
@@ -15,7 +15,7 @@ from tonne.money.refunds.store import find_refund_any_account, list_open_any_acc
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money
-from tonne.selling.accounts.names import find_names_any_account
+from tonne.selling.accounts.directory import find_names_any_account
 from tonne.selling.users.names import name_actors
 
 PAGE = 30

@@ -6,13 +6,16 @@ from typing import Any
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
-from tonne.money.accounting.journal.match_payout import match_payout, reopen_and_unmatch
-from tonne.money.accounting.journal.payout_store import ListedPayout, list_open_payouts
+from tonne.money.accounting.journal.import_payouts import (
+    ListedPayout,
+    list_open_payouts,
+    match_payout,
+    reopen_and_unmatch,
+)
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
-from tonne.money.accounting.matching.suggest_matches import suggest_matches_any_account
+from tonne.money.accounting.matching.match_line import suggest_matches_any_account
 from tonne.money.bank.assignment_store import list_assignments_any_account
-from tonne.money.bank.resolve_transfer import resolve_transfer
-from tonne.money.bank.return_store import list_returns_of_transfer_any_account
+from tonne.money.bank.return_store import list_returns_of_transfer_any_account, resolve_transfer
 from tonne.money.bank.return_transfer import ReturnTo, return_transfer
 from tonne.money.bank.transfer_model import Assignment, BankReturn, Transfer
 from tonne.money.bank.transfer_store import find_transfers_any_account

@@ -10,15 +10,15 @@ from tonne.apps.cli.fields import columns_of, given, options_of
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.channels.checkout.links.change_link import (
+from tonne.channels.checkout.links.model import MAX_OVERLAP_S, OffsetLink
+from tonne.channels.checkout.links.schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
+from tonne.channels.checkout.links.settings import (
     change_link_any_account,
     create_account_link,
     require_link_any_account,
     show_link_any_account,
 )
-from tonne.channels.checkout.links.model import MAX_OVERLAP_S, OffsetLink
-from tonne.channels.checkout.links.schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out
-from tonne.channels.checkout.links.secret import rotate_link_secret
+from tonne.channels.checkout.links.signed_query import rotate_link_secret
 from tonne.channels.checkout.links.store import list_links
 from tonne.platform.db.database import Connection
 from tonne.platform.http.json_body import read_some, read_values

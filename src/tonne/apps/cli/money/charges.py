@@ -13,7 +13,7 @@ from tonne.apps.lookup import charge_search_store
 from tonne.money.cards.errors import ChargeUnknown
 from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.database import Connection
-from tonne.selling.accounts.names import Names, find_names_any_account
+from tonne.selling.accounts.directory import Names, find_names_any_account
 
 
 @click.group()

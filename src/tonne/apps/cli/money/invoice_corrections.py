@@ -17,7 +17,7 @@ from tonne.money.invoices.credit_notes.store import find_credit_note_any_account
 from tonne.money.invoices.errors import CreditNoteNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
-from tonne.money.invoices.write_off import approve_write_off, reinstate_invoice, write_off_invoice
+from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings

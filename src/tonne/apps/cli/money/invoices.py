@@ -47,7 +47,7 @@ from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.iban import is_iban
-from tonne.selling.accounts.names import Names, find_names_any_account
+from tonne.selling.accounts.directory import Names, find_names_any_account
 
 # Orders named in a message.
 SHOWN = 10

@@ -8,9 +8,7 @@ from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.files import FILE, read_file, reported_errors
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
-from tonne.money.accounting.journal.import_payouts import import_payouts
-from tonne.money.accounting.journal.match_payout import match_payout
-from tonne.money.accounting.journal.payout_store import ListedPayout, list_payouts
+from tonne.money.accounting.journal.import_payouts import ListedPayout, import_payouts, list_payouts, match_payout
 from tonne.platform.values.context import Mode, utc_now
 
 COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (

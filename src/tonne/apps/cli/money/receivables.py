@@ -9,7 +9,7 @@ from tonne.apps.cli.database import run_in_transaction, settings_from_environmen
 from tonne.apps.cli.output import Format, MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.money.accounting.reports import account_statement
-from tonne.money.accounting.reports.ageing import AgedDebt, list_aged_debts
+from tonne.money.accounting.reports.due_buckets import AgedDebt, list_aged_debts
 from tonne.money.accounting.reports.statement_store import StatementEntry
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now

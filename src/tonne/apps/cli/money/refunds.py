@@ -5,7 +5,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, REASON, EnumChoice
-from tonne.money.cards.gateways.payment_record import DisputeState
+from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import (
     DisputeSearch,

@@ -8,13 +8,12 @@ from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.money.transfer_returns import RETURN_COLUMNS, RETURN_COMMANDS, parse_amount
 from tonne.apps.cli.output import MoneyColumn, Output, Table, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text
-from tonne.money.accounting.journal.match_payout import reopen_and_unmatch
+from tonne.money.accounting.journal.import_payouts import reopen_and_unmatch
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, decide_doubtful, unassign_transfer
 from tonne.money.bank.assignment_store import list_assignments_any_account
 from tonne.money.bank.doubtful_store import DoubtfulLine, list_doubtful_any_account
 from tonne.money.bank.errors import TransferNotFound
-from tonne.money.bank.resolve_transfer import resolve_transfer
-from tonne.money.bank.return_store import list_returns_of_transfer_any_account
+from tonne.money.bank.return_store import list_returns_of_transfer_any_account, resolve_transfer
 from tonne.money.bank.transfer_model import WAITING_STATES, Assignment, BankReturn, Transfer, TransferState
 from tonne.money.bank.transfer_store import find_transfers_any_account, list_transfers_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, settings_from_environment
-from tonne.channels.checkout.links.change_link import create_account_link
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
+from tonne.channels.checkout.links.settings import create_account_link
 from tonne.channels.public_pages.change_page import PageChange, change_page
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
@@ -28,15 +28,19 @@ from tonne.selling.accounts.change_account import open_account
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
-from tonne.selling.accounts.organisations.change_organisation import add_admin, set_address
-from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.accounts.organisations.change_organisation import (
+    DEFAULT_FEE_RATE,
+    add_admin,
+    open_organisation,
+    set_address,
+)
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.catalogue.store import load_catalogue
 from tonne.selling.estimates.record_estimate import record_estimate
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, User
 from tonne.selling.users.passwords import Passwords
-from tonne.selling.users.second_factor.totp import new_totp_secret
+from tonne.selling.users.second_factor.second_factor import new_totp_secret
 from tonne.selling.users.store import find_role, find_user_by_email, set_password_hash, set_totp
 from tonne.supply.stock.lots.import_lots import import_files
 

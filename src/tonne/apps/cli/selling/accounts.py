@@ -13,7 +13,7 @@ from tonne.apps.cli.fields import options_of
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE, EnumChoice
 from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
-from tonne.money.refunds.disputes.resume_orders import resume_orders
+from tonne.money.refunds.disputes.shared_payment import resume_orders
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.values.context import Mode, Scope, new_id, utc_now

@@ -4,11 +4,11 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.parameters import REASON
-from tonne.channels.public_pages.close_customer import close_customer, disable_public_page, reopen_customer
-from tonne.money.cards.stored_cards.remove_closed_cards import schedule_removal
+from tonne.channels.public_pages.change_page import close_customer, disable_public_page, reopen_customer
+from tonne.money.cards.stored_cards.stored_cards import schedule_removal
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope, utc_now
-from tonne.selling.accounts.close_account import close_account, reopen_account
+from tonne.selling.accounts.change_account import close_account, reopen_account
 
 _disable_page = click.option("--disable-page", is_flag=True, help="Also take the public Sustainability page offline.")
 _reason = click.option("--reason", type=REASON, required=True, help="Why, for the audit log.")

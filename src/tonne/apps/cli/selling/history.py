@@ -8,8 +8,12 @@ from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.files import FILE, read_file, reported_errors
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.platform.values.context import utc_now
-from tonne.selling.accounts.history.history_store import HistoryImport, list_imports_any_account
-from tonne.selling.accounts.history.import_history import import_history, undo_import_any_account
+from tonne.selling.accounts.import_history import (
+    HistoryImport,
+    import_history,
+    list_imports_any_account,
+    undo_import_any_account,
+)
 
 COLUMNS: tuple[ValueColumn[HistoryImport], ...] = (
     *columns("import_id: import", "account_id: account", "mode", "imported_at: imported", "orders_count: orders"),

@@ -30,7 +30,7 @@ from tonne.apps.lookup.find_orders import FoundOrder, find_keys_any_account, lis
 from tonne.apps.lookup.order_facts import ShownOrder, describe_order
 from tonne.apps.lookup.order_view import collect_timeline
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
-from tonne.money.refunds.cancel_order import Cancellation, cancel_by_id
+from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
@@ -38,9 +38,9 @@ from tonne.platform.values.context import utc_now
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.replace import replace
 from tonne.platform.values.timeline import TimelineEntry
+from tonne.selling.accounts.directory import Names, find_names_any_account
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
-from tonne.selling.accounts.names import Names, find_names_any_account
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, OrderStatus, PaymentState

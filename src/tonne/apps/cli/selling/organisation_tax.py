@@ -10,8 +10,7 @@ from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.platform.values.amounts import TaxTreatment, format_rate, parse_decimal
 from tonne.platform.values.context import utc_now
-from tonne.selling.accounts.tax.set_tax_profile import read_tax_profile, set_tax_profile
-from tonne.selling.accounts.tax.tax_profile import TaxProfile
+from tonne.selling.accounts.tax.tax_profile import TaxProfile, read_tax_profile, set_tax_profile
 
 DEFAULT = "default"
 FACTS: tuple[ValueColumn[TaxProfile], ...] = (

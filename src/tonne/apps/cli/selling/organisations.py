@@ -19,7 +19,7 @@ from tonne.selling.accounts.limit_store import find_organisation_closed
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.accounts.model import Organisation, OrganisationDetails
 from tonne.selling.accounts.organisations import change_organisation
-from tonne.selling.accounts.organisations.open_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.catalogue.set_default_selection import set_organisation_default
 

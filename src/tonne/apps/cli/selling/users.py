@@ -25,8 +25,7 @@ from tonne.selling.users.create_user import (
 from tonne.selling.users.links import create_password_link
 from tonne.selling.users.model import Role, User
 from tonne.selling.users.oidc.oidc_sign_in import unlink_user
-from tonne.selling.users.second_factor.second_factor import reset_second_factors
-from tonne.selling.users.second_factor.totp import current_code
+from tonne.selling.users.second_factor.second_factor import current_code, reset_second_factors
 
 T = TypeVar("T")
 ROLE = EnumChoice(Role)

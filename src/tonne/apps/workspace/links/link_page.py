@@ -14,11 +14,10 @@ from tonne.apps.workspace.accounts_of_viewer import require_account
 from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, read_period
 from tonne.apps.workspace.mix import MIX, mix_rows, read_mix, stored_shares, typed_shares
 from tonne.channels.checkout.link_counts.count_store import list_link_days
-from tonne.channels.checkout.links.change_link import lock_link, replace_link, settings_of
 from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
-from tonne.channels.checkout.links.secret import rotate_link_secret
-from tonne.channels.checkout.links.settings import LinkOwner
+from tonne.channels.checkout.links.settings import LinkOwner, lock_link, replace_link, settings_of
+from tonne.channels.checkout.links.signed_query import rotate_link_secret
 from tonne.channels.checkout.links.store import find_link
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.http.json_body import read_values

@@ -7,8 +7,7 @@ from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, rea
 from tonne.apps.workspace.links.link_page import FIELDS, fail_link, form_values, read_link_form
 from tonne.apps.workspace.mix import mix_rows, typed_shares
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, list_account_days, sum_links
-from tonne.channels.checkout.links.change_link import create_link
-from tonne.channels.checkout.links.settings import LinkOwner
+from tonne.channels.checkout.links.settings import LinkOwner, create_link
 from tonne.channels.checkout.links.store import list_links
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.http.lists import Paging

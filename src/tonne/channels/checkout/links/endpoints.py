@@ -4,9 +4,8 @@ from msgspec import Struct
 
 from tonne.channels.checkout.errors import OffsetLinkNotFound
 from tonne.channels.checkout.links import schemas, store
-from tonne.channels.checkout.links.change_link import create_link, lock_link, replace_link
-from tonne.channels.checkout.links.secret import rotate_link_secret
-from tonne.channels.checkout.links.settings import LinkOwner
+from tonne.channels.checkout.links.settings import LinkOwner, create_link, lock_link, replace_link
+from tonne.channels.checkout.links.signed_query import rotate_link_secret
 from tonne.money.cards.gateways.card_gateways import takes_cards
 from tonne.platform.db.database import Database
 from tonne.platform.http.json_body import read

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tonne.channels.checkout.create_checkout import NAME_FIELD, PUBLIC_FIELD, collected
 from tonne.channels.checkout.links.amounts import AmountUnit, Bought, unit_of
+from tonne.channels.checkout.links.model import Redirect, read_redirect
 from tonne.channels.checkout.links.offer import (
     LinkOffer,
     Offered,
@@ -18,7 +19,6 @@ from tonne.channels.checkout.links.offer import (
     parse_value,
     price_offer,
 )
-from tonne.channels.checkout.links.redirects import Redirect, read_redirect
 from tonne.channels.checkout.links.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.channels.checkout.model import Checkout
 from tonne.platform.http.route import Request

@@ -20,17 +20,16 @@ from tonne.channels.checkout.create_checkout import (
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links import offset_form
 from tonne.channels.checkout.links.amounts import Suggestion, suggestions
-from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.model import OffsetLink, Redirect, choose_redirect
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, choose
 from tonne.channels.checkout.links.offset_form import bundle_cards, unit_price
-from tonne.channels.checkout.links.redirects import Redirect, choose_redirect
-from tonne.channels.checkout.links.secret import open_link_secrets
 from tonne.channels.checkout.links.signed_query import (
     REPEATED,
     SIGNATURE,
     SIGNED,
     SignedQuery,
     find_signed_query,
+    open_link_secrets,
     verify_query,
 )
 from tonne.channels.checkout.links.store import find_link_any_account

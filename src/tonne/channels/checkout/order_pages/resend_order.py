@@ -7,7 +7,7 @@ from enum import StrEnum
 from tonne.channels.checkout.errors import NothingToResend
 from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.store import find_invoice
-from tonne.money.receipts.recipients import payer_of
+from tonne.money.receipts.compose import payer_of
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings

@@ -15,12 +15,11 @@ from msgspec import Struct
 from tonne.money.accounting.matching.match_line import Match, NamedInvoice, match_line, named_references
 from tonne.money.bank import doubtful_store, transfer_store
 from tonne.money.bank.assignment_store import NewAssignment, insert_assignments, sum_received_any_account
+from tonne.money.bank.doubtful_store import find_came_back, recognise_returns
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.bank.formats.identity import Identified, Verdict, fingerprints, identify
-from tonne.money.bank.formats.own_accounts import with_own_accounts
-from tonne.money.bank.formats.read_statement import DETECTED, read_statement
+from tonne.money.bank.formats.read_statement import DETECTED, read_statement, with_own_accounts
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
-from tonne.money.bank.recognise_returns import find_came_back, recognise_returns
 from tonne.money.bank.return_store import find_returns_by_outgoing_any_account
 from tonne.money.bank.transfer_model import TransferState
 from tonne.money.invoices import store as invoice_store

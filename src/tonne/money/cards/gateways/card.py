@@ -1,6 +1,8 @@
 """The interface of card gateways. Declines and network failures are results, not exceptions.
 
-People pay on the gateway's own page, so that card data never reaches Tonne.
+People pay, confirm a charge of a stored card (3-D Secure) and enter another card on the gateway's own page, so that
+card data never reaches Tonne. Payments are read back from the gateway's record, also refunds and disputes that began
+there.
 """
 
 from datetime import datetime
@@ -9,8 +11,65 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from tonne.money.cards.gateways.payment_record import RecordedPayment, RefundResult
 from tonne.platform.values.context import Mode
+
+
+class RefundOutcome(StrEnum):
+    REFUNDED = "refunded"
+    # Accepted by the gateway. The bank may still reject it.
+    PENDING = "pending"
+    # This refund will never be made. Another one needs a new id.
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    UNAVAILABLE = "unavailable"
+
+
+class RefundResult(Struct, frozen=True):
+    kind: RefundOutcome
+    reference: str | None = None
+    message: str | None = None
+
+
+class DisputeState(StrEnum):
+    OPENED = "opened"
+    WON = "won"
+    LOST = "lost"
+
+
+class RecordedRefund(Struct, frozen=True, kw_only=True):
+    """`refund_id` is our id, None if somebody refunded at the gateway. `kind` is refunded, pending or failed."""
+
+    reference: str
+    refund_id: str | None
+    amount_minor: int
+    kind: RefundOutcome
+    message: str | None = None
+
+
+class RecordedDispute(Struct, frozen=True, kw_only=True):
+    """`withdrawn_minor` is what the gateway has taken back from the seller: nothing during an inquiry or once won."""
+
+    reference: str
+    state: DisputeState
+    amount_minor: int
+    withdrawn_minor: int
+    reason: str
+    opened_at: datetime
+    evidence_due: datetime | None = None
+
+
+class RecordedPayment(Struct, frozen=True, kw_only=True):
+    reference: str
+    captured_minor: int
+    currency: str
+    mode: Mode
+    refunds: tuple[RecordedRefund, ...] = ()
+    disputes: tuple[RecordedDispute, ...] = ()
+
+
+class PaymentNotRead(Exception):
+    """The gateway could not be reached or understood; the message says why."""
+
 
 # The code of a charge whose gateway, key or payment belongs to the other mode than its order.
 MODE_MISMATCH = "mode_mismatch"
@@ -181,3 +240,59 @@ class PaymentPages(Protocol):
 
         Raises PageNotOpened if there is no page, or if it no longer accepts a payment.
         """
+
+
+class ConfirmationStart(Struct, frozen=True):
+    """Where the payer confirms: `url` of the bank. None if there is nothing left to confirm: `result` says why."""
+
+    url: str | None
+    result: ChargeResult | None = None
+
+
+class CardSetupRequest(Struct, frozen=True, kw_only=True):
+    """A page on which the payer of an account enters a card. `customer` is None if the account has no card yet.
+
+    `done_url` gets the payer after the card was stored, `back_url` if they give up.
+    """
+
+    account_id: str
+    mode: Mode
+    customer: str | None
+    currency: str
+    done_url: str
+    back_url: str
+
+
+class CardSetupPage(Struct, frozen=True):
+    """`session_id` is the gateway's id of the page; record it before you redirect a person to `url`."""
+
+    session_id: str
+    url: str
+
+
+class CardSetup(Struct, frozen=True):
+    """The state of such a page. `customer` and `method` are set once a card was entered, `url` while it is open."""
+
+    is_open: bool
+    customer: str | None = None
+    method: str | None = None
+    url: str | None = None
+
+
+class PayerPageFailed(Exception):
+    """The gateway did not open or describe the page; the message says why. Nothing was charged or stored."""
+
+
+@runtime_checkable
+class PayerPages(Protocol):
+    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
+        """Ask the bank of the payer to confirm this same charge. It creates no other charge.
+
+        Raises PayerPageFailed if the gateway cannot be reached.
+        """
+
+    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
+        """Raises PayerPageFailed."""
+
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
+        """Raises PayerPageFailed, also if the page belongs to another account."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import msgspec
 
-from tonne.money.cards.gateways import payment_record, simulated_refunds
+from tonne.money.cards.gateways import simulated_refunds
 from tonne.money.cards.gateways.card import (
     MODE_MISMATCH,
     CardDetails,
@@ -15,6 +15,11 @@ from tonne.money.cards.gateways.card import (
     ChargeOutcome,
     ChargeRequest,
     ChargeResult,
+    DisputeState,
+    PaymentNotRead,
+    RecordedPayment,
+    RefundOutcome,
+    RefundResult,
     StoredCard,
 )
 from tonne.platform.db.database import Connection, Database, parameters_of
@@ -86,14 +91,12 @@ class SimulatedCardGateway:
             return ChargeResult(ChargeOutcome.NOT_FOUND)
         return replace(_result(row), refunded_minor=row["refunded_minor"])
 
-    async def refund(
-        self, refund_id: str, reference: str, amount_minor: int, currency: str
-    ) -> payment_record.RefundResult:
+    async def refund(self, refund_id: str, reference: str, amount_minor: int, currency: str) -> RefundResult:
         async with self._database.connection() as connection:
             charge = await simulated_refunds.find_refunded_charge(connection, reference)
             if charge is None or charge["status"] != ChargeOutcome.CAPTURED or charge["currency"] != currency:
                 message = f"There is no captured charge {reference} in {currency}."
-                return payment_record.RefundResult(payment_record.RefundOutcome.FAILED, message=message)
+                return RefundResult(RefundOutcome.FAILED, message=message)
             states = _states_of_refund(_BY_NUMBER[charge["method"]], len(charge["refund_ids"]))
             money = (amount_minor, currency)
             is_new = await simulated_refunds.add_refund(connection, refund_id, reference, money, states)
@@ -101,18 +104,18 @@ class SimulatedCardGateway:
                 await simulated_refunds.advance_refunds(connection, reference, refund_id)
             found = await simulated_refunds.find_refund(connection, refund_id)
         message = "The refund exceeds the amount that remains of the charge."
-        return found or payment_record.RefundResult(payment_record.RefundOutcome.FAILED, message=message)
+        return found or RefundResult(RefundOutcome.FAILED, message=message)
 
-    async def read_payment(self, reference: str) -> payment_record.RecordedPayment:
+    async def read_payment(self, reference: str) -> RecordedPayment:
         found = await self._database.run(simulated_refunds.read_payment, reference)
         if found is None:
-            raise payment_record.PaymentNotRead(f"There is no captured charge {reference}.")
+            raise PaymentNotRead(f"There is no captured charge {reference}.")
         return found
 
     async def list_changed(self, since: datetime) -> set[str]:
         return await self._database.run(simulated_refunds.list_changed, since)
 
-    async def dispute(self, reference: str, state: payment_record.DisputeState, now: datetime) -> bool:
+    async def dispute(self, reference: str, state: DisputeState, now: datetime) -> bool:
         """For the test helper: what the payer, and later their bank, does. False if it is not possible."""
         return await self._database.run(simulated_refunds.dispute, reference, state, now)
 
@@ -153,14 +156,12 @@ def _refuse(request: ChargeRequest) -> ChargeResult:
     return ChargeResult(ChargeOutcome.REFUSED, code="resource_missing", message=_no_such_card(request.card))
 
 
-def _states_of_refund(
-    card: SimulatedCard, earlier: int
-) -> tuple[payment_record.RefundOutcome, payment_record.RefundOutcome]:
+def _states_of_refund(card: SimulatedCard, earlier: int) -> tuple[RefundOutcome, RefundOutcome]:
     """The state of a charge's next refund, now and at the next look."""
     if earlier < card.refunds_fail_first:
-        return payment_record.RefundOutcome.PENDING, payment_record.RefundOutcome.FAILED
-    now = payment_record.RefundOutcome.PENDING if card.refunds_pend else payment_record.RefundOutcome.REFUNDED
-    return now, payment_record.RefundOutcome.REFUNDED
+        return RefundOutcome.PENDING, RefundOutcome.FAILED
+    now = RefundOutcome.PENDING if card.refunds_pend else RefundOutcome.REFUNDED
+    return now, RefundOutcome.REFUNDED
 
 
 def _result(row: asyncpg.Record) -> ChargeResult:

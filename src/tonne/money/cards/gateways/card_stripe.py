@@ -11,22 +11,30 @@ import msgspec
 import stripe
 import structlog
 
-from tonne.money.cards.gateways import confirmation, stripe_pages, stripe_payments, stripe_responses
+from tonne.money.cards.gateways import stripe_pages, stripe_payments, stripe_responses
 from tonne.money.cards.gateways.card import (
     MODE_MISMATCH,
     CardDetails,
     CardNotDescribed,
     CardNotFound,
+    CardSetup,
+    CardSetupPage,
+    CardSetupRequest,
     ChargeOutcome,
     ChargeRequest,
     ChargeResult,
+    ConfirmationStart,
     HostedPage,
     PageNotOpened,
     PageRequest,
+    PayerPageFailed,
+    PaymentNotRead,
     PaymentPage,
+    RecordedPayment,
+    RefundOutcome,
+    RefundResult,
     StoredCard,
 )
-from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundOutcome, RefundResult
 from tonne.money.cards.gateways.stripe_key import mode_of_key
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Clock, Mode, utc_now
@@ -123,7 +131,7 @@ class StripeCardGateway:
         except Exception as error:  # noqa: BLE001 - any failure leaves the result unknown
             return self._unknown(error, request)
 
-    async def confirm(self, request: ChargeRequest, return_url: str) -> confirmation.ConfirmationStart:
+    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
         """Confirms the payment intent of the charge on-session; the cardholder authenticates at the URL.
 
         An intent that waits for the cardholder already keeps its URL: it cannot be confirmed twice.
@@ -137,30 +145,28 @@ class StripeCardGateway:
                 intent = msgspec.convert(made.to_dict(), stripe_responses.PaymentIntentObject)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
             if (refused := stripe_responses.refusal_of(error)) is not None:
-                return confirmation.ConfirmationStart(
-                    None, replace(refused, message=self._without_key(refused.message))
-                )
-            raise confirmation.PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
+                return ConfirmationStart(None, replace(refused, message=self._without_key(refused.message)))
+            raise PayerPageFailed(self._classify(error, charge_id=request.id).message) from None
         if intent is None:
-            raise confirmation.PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
+            raise PayerPageFailed("Stripe does not know this payment yet. Try again in a few minutes.")
         if intent.status == "requires_action" and intent.redirect_url is not None:
-            return confirmation.ConfirmationStart(intent.redirect_url)
-        return confirmation.ConfirmationStart(None, stripe_responses.result_of(intent))
+            return ConfirmationStart(intent.redirect_url)
+        return ConfirmationStart(None, stripe_responses.result_of(intent))
 
-    async def open_card_setup(self, request: confirmation.CardSetupRequest) -> confirmation.CardSetupPage:
+    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
         try:
             made = await self._stripe.checkout.sessions.create_async(stripe_pages.setup_params(request))
             session = msgspec.convert(made.to_dict(), stripe_pages.SetupSession)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
-            raise confirmation.PayerPageFailed(self._classify(error, account_id=request.account_id).message) from None
+            raise PayerPageFailed(self._classify(error, account_id=request.account_id).message) from None
         return stripe_pages.setup_page_of(session, request)
 
-    async def look_up_card_setup(self, session_id: str, account_id: str) -> confirmation.CardSetup:
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
         try:
             found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["setup_intent"]})
             session = msgspec.convert(found.to_dict(), stripe_pages.SetupSession)
         except Exception as error:  # noqa: BLE001 - translated into the gateway's exception
-            raise confirmation.PayerPageFailed(self._classify(error, account_id=account_id).message) from None
+            raise PayerPageFailed(self._classify(error, account_id=account_id).message) from None
         return stripe_pages.card_setup_of(session, account_id)
 
     async def open_page(self, request: PageRequest) -> PaymentPage:

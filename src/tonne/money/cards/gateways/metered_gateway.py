@@ -7,21 +7,28 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from tonne.money.cards.gateways import confirmation
 from tonne.money.cards.gateways.card import (
     CardDetails,
     CardGateway,
     CardNotDescribed,
     CardNotFound,
+    CardSetup,
+    CardSetupPage,
+    CardSetupRequest,
     ChargeRequest,
     ChargeResult,
+    ConfirmationStart,
     PageNotOpened,
     PageRequest,
+    PayerPageFailed,
+    PayerPages,
+    PaymentNotRead,
     PaymentPage,
     PaymentPages,
+    RecordedPayment,
+    RefundResult,
     StoredCard,
 )
-from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment, RefundResult
 from tonne.platform.db.errors import ServiceHeld
 from tonne.platform.db.hold import HoldWatch
 from tonne.platform.process.telemetry import tracing
@@ -105,7 +112,7 @@ class MeteredGateway(Struct, frozen=True):
         except CardNotFound:
             outcome = "not_found"
             raise
-        except (CardNotDescribed, PageNotOpened, confirmation.PayerPageFailed, PaymentNotRead):
+        except (CardNotDescribed, PageNotOpened, PayerPageFailed, PaymentNotRead):
             outcome = "unavailable"
             raise
         finally:
@@ -119,23 +126,23 @@ class MeteredPageGateway(MeteredGateway, frozen=True):
     """A gateway that also has pages for payers."""
 
     pages: PaymentPages
-    payer_pages: confirmation.PayerPages
+    payer_pages: PayerPages
 
     async def open_page(self, request: PageRequest) -> PaymentPage:
         return await self._timed("open_page", self.pages.open_page(request), lambda _: "opened")
 
-    async def confirm(self, request: ChargeRequest, return_url: str) -> confirmation.ConfirmationStart:
+    async def confirm(self, request: ChargeRequest, return_url: str) -> ConfirmationStart:
         return await self._timed("confirm", self.payer_pages.confirm(request, return_url), lambda _: "opened")
 
-    async def open_card_setup(self, request: confirmation.CardSetupRequest) -> confirmation.CardSetupPage:
+    async def open_card_setup(self, request: CardSetupRequest) -> CardSetupPage:
         return await self._timed("open_card_setup", self.payer_pages.open_card_setup(request), lambda _: "opened")
 
-    async def look_up_card_setup(self, session_id: str, account_id: str) -> confirmation.CardSetup:
+    async def look_up_card_setup(self, session_id: str, account_id: str) -> CardSetup:
         request = self.payer_pages.look_up_card_setup(session_id, account_id)
         return await self._timed("look_up_card_setup", request, lambda setup: "open" if setup.is_open else "closed")
 
 
 def metered(name: str, gateway: CardGateway, meter: GatewayMetrics, hold: HoldWatch) -> CardGateway:
-    if isinstance(gateway, PaymentPages) and isinstance(gateway, confirmation.PayerPages):
+    if isinstance(gateway, PaymentPages) and isinstance(gateway, PayerPages):
         return MeteredPageGateway(name, gateway, meter, hold, gateway, gateway)
     return MeteredGateway(name, gateway, meter, hold)

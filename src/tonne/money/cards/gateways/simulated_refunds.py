@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from tonne.money.cards.gateways import payment_record
+from tonne.money.cards.gateways import card
 from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.context import Mode
 
@@ -44,7 +44,7 @@ async def add_refund(
     refund_id: str,
     reference: str,
     money: tuple[int, str],
-    states: tuple[payment_record.RefundOutcome, payment_record.RefundOutcome],
+    states: tuple[card.RefundOutcome, card.RefundOutcome],
 ) -> bool:
     """`states`: of the refund now, and at the next look. False if it is too much, or exists already."""
     return await connection.fetchval(ADD_REFUND, refund_id, reference, *money, *states) is not None
@@ -72,14 +72,12 @@ async def advance_refunds(connection: Connection, reference: str, refund_id: str
 FIND_REFUND = "SELECT status FROM simulated_refunds WHERE id = $1"
 
 
-async def find_refund(connection: Connection, refund_id: str) -> payment_record.RefundResult | None:
+async def find_refund(connection: Connection, refund_id: str) -> card.RefundResult | None:
     status = await connection.fetchval(FIND_REFUND, refund_id)
     if status is None:
         return None
-    kind = payment_record.RefundOutcome(status)
-    return payment_record.RefundResult(
-        kind, f"sim_{refund_id}", FAILED if kind is payment_record.RefundOutcome.FAILED else None
-    )
+    kind = card.RefundOutcome(status)
+    return card.RefundResult(kind, f"sim_{refund_id}", FAILED if kind is card.RefundOutcome.FAILED else None)
 
 
 LIST_REFUNDS = """
@@ -93,13 +91,13 @@ ORDER BY created_at, id
 """
 
 
-async def read_payment(connection: Connection, reference: str) -> payment_record.RecordedPayment | None:
+async def read_payment(connection: Connection, reference: str) -> card.RecordedPayment | None:
     """None if there is no such captured charge."""
     await advance_refunds(connection, reference)
     charge = await find_refunded_charge(connection, reference)
     if charge is None or charge["status"] != "captured":
         return None
-    return payment_record.RecordedPayment(
+    return card.RecordedPayment(
         reference=reference,
         captured_minor=charge["amount_minor"],
         currency=charge["currency"],
@@ -109,14 +107,14 @@ async def read_payment(connection: Connection, reference: str) -> payment_record
     )
 
 
-def _refund(row: asyncpg.Record) -> payment_record.RecordedRefund:
-    message = FAILED if row["kind"] == payment_record.RefundOutcome.FAILED else None
-    return value_of(payment_record.RecordedRefund, row, reference=f"sim_{row['refund_id']}", message=message)
+def _refund(row: asyncpg.Record) -> card.RecordedRefund:
+    message = FAILED if row["kind"] == card.RefundOutcome.FAILED else None
+    return value_of(card.RecordedRefund, row, reference=f"sim_{row['refund_id']}", message=message)
 
 
-def _dispute(row: asyncpg.Record) -> payment_record.RecordedDispute:
-    withdrawn_minor = 0 if row["state"] == payment_record.DisputeState.WON else row["amount_minor"]
-    return value_of(payment_record.RecordedDispute, row, withdrawn_minor=withdrawn_minor)
+def _dispute(row: asyncpg.Record) -> card.RecordedDispute:
+    withdrawn_minor = 0 if row["state"] == card.DisputeState.WON else row["amount_minor"]
+    return value_of(card.RecordedDispute, row, withdrawn_minor=withdrawn_minor)
 
 
 LIST_CHANGED = """
@@ -139,6 +137,6 @@ RETURNING status
 """
 
 
-async def dispute(connection: Connection, reference: str, state: payment_record.DisputeState, now: datetime) -> bool:
+async def dispute(connection: Connection, reference: str, state: card.DisputeState, now: datetime) -> bool:
     """Open a dispute, or close the open one. False if nothing is left to dispute, or the dispute is closed already."""
     return await connection.fetchval(DISPUTE, reference, state, now, now + EVIDENCE_TIME) is not None

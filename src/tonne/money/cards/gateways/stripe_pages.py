@@ -6,14 +6,17 @@ import msgspec
 from stripe.params.checkout import SessionCreateParams
 
 from tonne.money.cards.gateways.card import (
+    CardSetup,
+    CardSetupPage,
+    CardSetupRequest,
     ChargeOutcome,
     ChargeRequest,
     ChargeResult,
     PageNotOpened,
     PageRequest,
+    PayerPageFailed,
     PaymentPage,
 )
-from tonne.money.cards.gateways.confirmation import CardSetup, CardSetupPage, CardSetupRequest, PayerPageFailed
 from tonne.money.cards.gateways.stripe_responses import PaymentIntentObject, mode_of, result_of
 from tonne.platform.values.replace import replace
 

@@ -8,7 +8,7 @@ import msgspec
 import stripe
 from stripe._v1_services import V1Services
 
-from tonne.money.cards.gateways.payment_record import (
+from tonne.money.cards.gateways.card import (
     DisputeState,
     PaymentNotRead,
     RecordedDispute,

@@ -9,9 +9,8 @@ from msgspec import Struct
 from tonne.money.cards.charge_store import find_pending
 from tonne.money.cards.charges import settle_charges
 from tonne.money.cards.errors import NothingToConfirm, PayerPageUnavailable
-from tonne.money.cards.gateways.card import CardGateway, ChargeResult
+from tonne.money.cards.gateways.card import CardGateway, ChargeResult, PayerPageFailed, PayerPages
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
-from tonne.money.cards.gateways.confirmation import PayerPageFailed, PayerPages
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind

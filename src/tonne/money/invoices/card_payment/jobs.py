@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import RetrySchedule
-from tonne.money.invoices.card_payment.charge_invoices import ChargeInvoices
+from tonne.money.invoices.card_payment.settle_card_invoice import ChargeInvoices
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock, Mode
 

@@ -7,8 +7,7 @@ from typing import Any
 from tonne.money.cards import captured_store
 from tonne.money.cards.charge_store import find_pending
 from tonne.money.cards.errors import CardGatewayUnavailable, StripeNotConfigured
-from tonne.money.cards.gateways.card import MODE_MISMATCH, CardGateway
-from tonne.money.cards.gateways.payment_record import PaymentNotRead, RecordedPayment
+from tonne.money.cards.gateways.card import MODE_MISMATCH, CardGateway, PaymentNotRead, RecordedPayment
 from tonne.money.cards.invoice_charge_store import has_open_charge_any_account
 from tonne.money.cards.model import ChargeStatus
 from tonne.money.invoices.cancel_order import cancel_order

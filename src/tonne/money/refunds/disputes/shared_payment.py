@@ -11,20 +11,23 @@ from datetime import datetime
 import structlog
 
 from tonne.money.cards.captured_store import CapturedCharge, find_captured_any_account, finish_check, lock_shared
-from tonne.money.cards.gateways.payment_record import RecordedPayment, RecordedRefund
+from tonne.money.cards.gateways.card import RecordedPayment, RecordedRefund
+from tonne.money.cards.invoice_charge_store import wake_card_invoices
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, credit_in_part, without
 from tonne.money.invoices.credit_notes.issue_credit_note import issue_credit_note
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders, list_paid_shares
-from tonne.money.invoices.store import lock_invoices_any_account
-from tonne.money.refunds import order_money, record_refund, store
+from tonne.money.invoices.store import list_open_by_card, lock_invoices_any_account, wake_open
+from tonne.money.refunds import make_refunds, order_money, store
 from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Refund, RefundPurpose, RefundState, exceeding, refundable
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import apportion
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import OrderKey
-from tonne.selling.orders.queue import lock_orders
+from tonne.selling.orders.queue import list_retiring, lock_orders, wake_waiting
+from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels
 
 # Their money has left the gateway, or is about to.
 _SENT = {RefundState.PENDING, RefundState.SUCCEEDED}
@@ -50,14 +53,14 @@ async def record_shared_payment(
         for key, share in shares.items()
     }
     for money in moneys.values():
-        charge = await record_refund.store_amount(tx, money, charge, payment, now)
+        charge = await make_refunds.store_amount(tx, money, charge, payment, now)
     for found in payment.refunds:
         await _record_refund(tx, moneys, charge, found, now)
     for dispute in payment.disputes:
-        await record_refund.store_found_dispute(tx, charge, dispute, now)
+        await make_refunds.store_found_dispute(tx, charge, dispute, now)
     await _divide_disputes(tx, moneys, charge, shares)
     for money in moneys.values():
-        await record_refund.cancel_exceeding(tx, money, charge, now)
+        await make_refunds.cancel_exceeding(tx, money, charge, now)
     await _cancel_beyond_charge(tx, moneys, charge, now)
     await _refund_surplus(tx, moneys, charge, now)
     await _settle(tx, moneys, now)
@@ -87,7 +90,7 @@ async def _cancel_beyond_charge(
     of_refund = {refund.id: (money, refund) for money in moneys.values() for refund in money.of_charge(charge)}
     refunds = [refund for _, refund in of_refund.values()]
     for refund in exceeding(charge.captured_minor or 0, refunds, disputes):
-        await record_refund.cancel_refund(tx, of_refund[refund.id][0], refund, now)
+        await make_refunds.cancel_refund(tx, of_refund[refund.id][0], refund, now)
 
 
 async def _record_refund(
@@ -104,14 +107,14 @@ async def _record_refund(
         if found.refund_id == each.id or found.reference == each.reference
     ]
     for money, refund in ours:
-        await record_refund.update_refund(tx, money, refund, found, now)
-    if ours or found.kind not in record_refund.STATES:
+        await make_refunds.update_refund(tx, money, refund, found, now)
+    if ours or found.kind not in make_refunds.STATES:
         return
     added = []
     for money, amount_minor in _divide_refund(list(moneys.values()), found.amount_minor):
-        refund = record_refund.found_refund(charge, found, amount_minor, now)
+        refund = make_refunds.found_refund(charge, found, amount_minor, now)
         refund = replace(refund, order_id=money.order.id)
-        await order_money.add_refund(tx, money, refund, actor=record_refund.ACTOR)
+        await order_money.add_refund(tx, money, refund, actor=make_refunds.CHECK_ACTOR)
         added.append(refund)
     _log.warning("refund_found", charge_id=charge.id, reference=found.reference, orders=len(added))
     await _credit(tx, charge, added, now)
@@ -151,7 +154,7 @@ async def _credit(tx: Connection, charge: CapturedCharge, refunds: Sequence[Refu
             parts,
             cause=CreditCause.REFUND,
             reason="Refunded at the card gateway",
-            actor=record_refund.ACTOR,
+            actor=make_refunds.CHECK_ACTOR,
             now=now,
             refund_id=refunds[0].id,
         )
@@ -172,8 +175,10 @@ async def _refund_surplus(
         return
     money = next(each for each in moneys.values() if each.order.id == charge.order_id)
     reason = "An order of the invoice was cancelled while the card was charged"
-    refund = order_money.card_refund(charge, surplus, RefundPurpose.SURPLUS, reason, actor=record_refund.ACTOR, now=now)
-    await order_money.add_refund(tx, money, refund, actor=record_refund.ACTOR)
+    refund = order_money.card_refund(
+        charge, surplus, RefundPurpose.SURPLUS, reason, actor=make_refunds.CHECK_ACTOR, now=now
+    )
+    await order_money.add_refund(tx, money, refund, actor=make_refunds.CHECK_ACTOR)
 
 
 async def _settle(tx: Connection, moneys: Mapping[OrderKey, order_money.OrderMoney], now: datetime) -> None:
@@ -184,7 +189,19 @@ async def _settle(tx: Connection, moneys: Mapping[OrderKey, order_money.OrderMon
     for money in moneys.values():
         money.charges = first.charges
         order, why = order_money.next_state(money)
-        await order_money.credit_ended(tx, money, why, actor=record_refund.ACTOR, now=now)
+        await order_money.credit_ended(tx, money, why, actor=make_refunds.CHECK_ACTOR, now=now)
         ends.append((money, order, why))
     for money, order, why in ends:
-        await order_money.finish_settling(tx, money, order, why, actor=record_refund.ACTOR, now=now)
+        await order_money.finish_settling(tx, money, order, why, actor=make_refunds.CHECK_ACTOR, now=now)
+
+
+async def resume_orders(tx: Connection, scope: Scope, *, service_name: str, now: datetime) -> None:
+    """Call it in the transaction in which the account is set to advance automatically."""
+    if scope.mode is not Mode.TEST:
+        return
+    await wake_waiting(tx, scope, now)
+    await wake_open(tx, scope, now)
+    await wake_card_invoices(tx, scope, await list_open_by_card(tx, scope), now)
+    for order_id in await list_retiring(tx, scope):
+        # Units that were opened while the account waited would stay open for the pooling time of live accounts.
+        await retire_test_parcels(tx, scope, order_id, service_name=service_name, now=now)

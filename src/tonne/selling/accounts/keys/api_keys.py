@@ -13,7 +13,7 @@ from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, KeyRight, excess
 from tonne.selling.accounts.model import AccountKind, ApiKey, new_secret
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 
 # Working keys of one organisation in one mode.
 MAX_KEYS = 200

@@ -1,24 +1,46 @@
 """The logo of an account: uploading and removing it, and its public address."""
 
 import asyncio
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.database import Database
+from tonne.platform.db.database import Connection, Database
+from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import FormInvalid
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, is_id
+from tonne.platform.values.context import Actor, Clock, Scope, is_id
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_YEAR
 from tonne.selling.accounts.account_schemas import logo_path
 from tonne.selling.accounts.errors import AccountLogoNotFound, LogoInvalid, UnsupportedImageFormat
-from tonne.selling.accounts.logos.change_logo import change_logo
 from tonne.selling.accounts.logos.logo import logo_of
-from tonne.selling.accounts.logos.store import Logo, find_logo_any_account
+from tonne.selling.accounts.logos.store import Logo, find_logo_any_account, set_logo
+from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import AccountKind
 from tonne.selling.accounts.organisations.manage_endpoints import require_managed
+from tonne.selling.accounts.store import lock_account
+
+
+async def change_logo(tx: Connection, scope: Scope, logo: Logo | None, *, actor: Actor, now: datetime) -> str | None:
+    """Returns the version of the new logo, which is part of its address; None without a logo."""
+    await lock_account(tx, scope)
+    before = await require_account(tx, scope)
+    await set_logo(tx, scope, logo)
+    after = await require_account(tx, scope)
+    await audit.record(
+        tx,
+        scope,
+        "account.logo_changed",
+        actor=actor,
+        at=now,
+        before={"logo": before.logo_version},
+        after={"logo": after.logo_version},
+    )
+    return after.logo_version
+
 
 _FIELD = "logo"
 _URL = "https://offsets.example.com/logo/acc_06dq2k8v7p3h5n9s4t1w0x2y6z/5f2b8c01d9e3"

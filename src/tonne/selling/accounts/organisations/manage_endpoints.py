@@ -17,7 +17,6 @@ from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.paging import Position
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts import errors, store
-from tonne.selling.accounts.account_list_store import AccountFilter, list_accounts_before
 from tonne.selling.accounts.account_schemas import (
     AccountIn,
     AccountPairOut,
@@ -30,15 +29,14 @@ from tonne.selling.accounts.account_schemas import (
     listed_client_account_out,
     own_account_out,
 )
-from tonne.selling.accounts.change_account import AccountChange, change_account, open_account
-from tonne.selling.accounts.close_account import archive_account
-from tonne.selling.accounts.directory import AccountDirectory
+from tonne.selling.accounts.change_account import AccountChange, archive_account, change_account, open_account
+from tonne.selling.accounts.directory import AccountDirectory, AccountFilter, list_accounts_before
 from tonne.selling.accounts.errors import AccountScopeIncorrect
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, AccountKind, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.organisations.activity import AccountActivity, ActivityReaders, find_activity
-from tonne.selling.accounts.organisations.open_organisation import check_name
+from tonne.selling.accounts.organisations.change_organisation import check_name
 
 
 async def require_manager(connection: Connection, request: Request) -> None:

@@ -14,8 +14,7 @@ from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.errors import TaxProfileNotAvailable
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.model import AccountKind
-from tonne.selling.accounts.tax.store import find_tax_profile
-from tonne.selling.accounts.tax.tax_profile import TaxProfile
+from tonne.selling.accounts.tax.tax_profile import TaxProfile, find_tax_profile
 
 
 class TaxProfileOut(msgspec.Struct):

@@ -1,14 +1,23 @@
-"""The tax profile of an organisation: how its orders are taxed, and what its invoices state about it."""
+"""The tax profile of an organisation: how its orders are taxed, what its invoices state about it, and changing it."""
 
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
+from tonne.platform.db.database import Connection
+from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment
+from tonne.platform.values.context import Actor
 from tonne.platform.values.countries import alpha_2
+from tonne.platform.values.replace import replace
 from tonne.platform.values.tax_ids import parse_tax_id
+from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import TaxProfileInvalid
+from tonne.selling.accounts.lookup import require_organisation
 
 _MAX_LENGTHS = {"legal_note": 500, "buyer_reference": 100, "street": 200, "postcode": 20, "city": 100}
 # Rates have at most 3 decimals in per cent.
@@ -72,3 +81,63 @@ def _text(name: str, text: str | None, longest: int) -> str | None:
         spelled = name.replace("_", " ")
         raise TaxProfileInvalid(f"The {spelled} must have at most {longest} printable characters on one line.")
     return plain
+
+
+FIND_TAX_PROFILE = """
+SELECT treatment, rate, country, tax_id, legal_note, buyer_reference, street, postcode, city
+FROM tax_profiles WHERE organisation_id = $1
+"""
+
+
+async def find_tax_profile(connection: Connection, organisation_id: str) -> TaxProfile:
+    """An empty profile if the organisation has none."""
+    row = await connection.fetchrow(FIND_TAX_PROFILE, organisation_id)
+    if row is None:
+        return TaxProfile()
+    values = dict(row)
+    treatment = values.pop("treatment")
+    return TaxProfile(treatment=None if treatment is None else TaxTreatment(treatment), **values)
+
+
+SAVE_TAX_PROFILE = """
+INSERT INTO tax_profiles (organisation_id, treatment, rate, country, tax_id, legal_note, buyer_reference, street,
+                          postcode, city)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (organisation_id) DO UPDATE SET
+    treatment = excluded.treatment, rate = excluded.rate, country = excluded.country, tax_id = excluded.tax_id,
+    legal_note = excluded.legal_note, buyer_reference = excluded.buyer_reference, street = excluded.street,
+    postcode = excluded.postcode, city = excluded.city
+"""
+
+
+async def save_tax_profile(tx: Connection, organisation_id: str, profile: TaxProfile) -> None:
+    await tx.execute(SAVE_TAX_PROFILE, organisation_id, *(getattr(profile, name) for name in PROFILE_FIELDS))
+
+
+async def read_tax_profile(connection: Connection, organisation_id: str) -> TaxProfile:
+    """Raises OrganisationNotFound."""
+    await require_organisation(connection, organisation_id)
+    return await find_tax_profile(connection, organisation_id)
+
+
+async def set_tax_profile(
+    tx: Connection, organisation_id: str, changes: dict[str, Any], *, actor: Actor, now: datetime
+) -> TaxProfile:
+    """Change the given fields; None clears one. Orders that have a price keep their tax.
+
+    A change of the treatment clears the rate unless `changes` has one, because only `standard` has a rate.
+    """
+    await store.lock_organisation(tx, organisation_id)
+    old = await read_tax_profile(tx, organisation_id)
+    if changes.get("treatment", TaxTreatment.STANDARD) is not TaxTreatment.STANDARD:
+        changes = {"rate": None, **changes}
+    new = check_tax_profile(replace(old, **changes))
+    await save_tax_profile(tx, organisation_id, new)
+    action, before, after = "organisation.tax_set", _audited(old), _audited(new)
+    await audit.record(tx, organisation_id, action, actor=actor, at=now, before=before, after=after)
+    return new
+
+
+def _audited(profile: TaxProfile) -> dict[str, Any]:
+    rate = None if profile.rate is None else str(profile.rate.normalize())
+    return asdict(profile) | {"rate": rate}

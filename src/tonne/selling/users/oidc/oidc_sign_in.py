@@ -15,10 +15,9 @@ from tonne.platform.values.context import Actor, ActorKind, Clock
 from tonne.selling.users import store
 from tonne.selling.users.links import accept_open_invitations
 from tonne.selling.users.model import User, UserSession
-from tonne.selling.users.oidc.oidc import OidcIdentity, OidcRefused
+from tonne.selling.users.oidc.oidc_provider import OidcIdentity, OidcRefused
 from tonne.selling.users.security_mails import send_identity_linked
-from tonne.selling.users.sessions import Sessions
-from tonne.selling.users.sign_in import record_sign_in, require_demo_is_local
+from tonne.selling.users.sign_in import Sessions, record_sign_in, require_demo_is_local
 
 
 class OidcSignIn:

@@ -15,7 +15,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock, new_id
-from tonne.selling.users import session_store, store
+from tonne.selling.users import store
 from tonne.selling.users.errors import PasskeyInvalid, PasskeyNotFound, PasskeyRefused, PasskeysUnavailable
 from tonne.selling.users.model import User, UserSession
 from tonne.selling.users.second_factor import passkey_store
@@ -124,8 +124,8 @@ class Passkeys:
                 raise PasskeyInvalid("This passkey is registered already. Choose another device.")
             codes = await new_codes(tx, user.id) if is_first else []
             if is_first:
-                await session_store.revoke_sessions(tx, user.id, now, but=session.id)
-            await session_store.note_strong(tx, session.id)
+                await store.revoke_sessions(tx, user.id, now, but=session.id)
+            await store.note_strong(tx, session.id)
             await audit.record(
                 tx, None, "user.passkey_added", actor=actor, at=now, subject_id=user.id, passkey_id=passkey.id
             )
