@@ -32,7 +32,7 @@ from tonne.selling.accounts.organisations.change_billing import BillingChange, w
 from tonne.selling.accounts.store import find_account
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.schemas import order_document
-from tonne.selling.orders.store import list_documents
+from tonne.selling.orders.store import find_documents
 
 _MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
 _TERMS = (
@@ -110,9 +110,9 @@ async def test_tax_is_known_once_the_orders_are_billed(billing: Billing, world: 
     assert (invoice.tax_minor, invoice.total_minor) == (795, 4980)
     async with billing.database.connection() as connection:
         found = [await load_order(connection, ours, order.id) for order in orders]
-        documents = await list_documents(connection, [order.key for order in orders])
+        documents = await find_documents(connection, [order.key for order in orders])
     assert sum(order.tax.tax_minor or 0 for order in found if order) == 795
-    assert documents == [order_document(order) for order in found if order]
+    assert documents == {order.key: order_document(order) for order in found if order}
     assert [tax.tax for tax in invoice.read_record().taxes] == ["7.95"]
     await billing.check_invariants()
 

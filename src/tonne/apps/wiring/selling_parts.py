@@ -2,6 +2,7 @@
 
 from tonne.apps.wiring.platform_parts import PlatformParts
 from tonne.platform.db.database import Database
+from tonne.platform.db.grouped_read import GroupedRead
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
@@ -24,10 +25,12 @@ from tonne.selling.estimates.store import find_estimate_activity
 from tonne.selling.orders.analytics.store import last_order_days
 from tonne.selling.orders.endpoints import OrderEndpoints
 from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints
+from tonne.selling.orders.placing.insert_store import find_by_keys
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.price_waiting import PriceWaiting
 from tonne.selling.orders.quotes.endpoints import QuoteEndpoints
 from tonne.selling.orders.quotes.lock_quotes import LockQuotes
+from tonne.selling.orders.store import find_documents
 from tonne.selling.orders.totals.fold_totals import FoldTotals
 from tonne.selling.users.prune_sessions import PruneSessions
 from tonne.supply.stock.holds.holds import hold_for_quote
@@ -69,7 +72,15 @@ class SellingParts(PlatformParts):
             notifier=self.notifier,
             shares=self.shares,
         )
-        self.orders = OrderEndpoints(database, self.catalogues, self.directory, self.place_orders)
+        wait_s = settings.database_acquire_s
+        self.orders = OrderEndpoints(
+            database,
+            self.catalogues,
+            self.directory,
+            self.place_orders,
+            by_key=GroupedRead(database, find_by_keys, wait_s=wait_s),
+            by_id=GroupedRead(database, find_documents, wait_s=wait_s),
+        )
         self.lock_quotes = LockQuotes(
             database,
             self.catalogues,

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from tonne.platform.db.database import Database
+from tonne.platform.db.grouped_read import GroupedRead
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.platform.http.json_body import Document
@@ -15,8 +16,10 @@ from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders import store
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.filter_store import list_filtered
+from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.order_filter import OrderFilter, read_filter
 from tonne.selling.orders.placing import bodies
+from tonne.selling.orders.placing.insert_store import KeyOfClient
 from tonne.selling.orders.placing.place_order import OrderRequest, with_mass_of_estimate
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.placing.quote_order import quote_order
@@ -31,6 +34,9 @@ class OrderEndpoints(Struct, frozen=True):
     catalogues: Catalogues
     directory: AccountDirectory
     place_orders: PlaceOrders
+    # The document, and the digest of the request that placed the order.
+    by_key: GroupedRead[KeyOfClient, tuple[bytes, bytes]]
+    by_id: GroupedRead[OrderKey, bytes]
 
     async def place_by_estimate(self, request: Request) -> Response:
         """Place an order by estimate.
@@ -89,7 +95,7 @@ class OrderEndpoints(Struct, frozen=True):
 
         Returns one order of the account in its current state.
         """
-        document = await self.database.run(store.find_by_id, request.scope, request.path("order_id"))
+        document = await self.by_id.find(OrderKey(request.scope.account_id, request.path("order_id")))
         if document is None:
             raise OrderNotFound
         return Response(document)
@@ -101,7 +107,7 @@ class OrderEndpoints(Struct, frozen=True):
 
         URL-encode the key: a slash in it is `%2F`.
         """
-        found = await self.database.run(store.find_by_key, request.scope, request.path("idempotency_key"))
+        found = await self.by_key.find(KeyOfClient(request.scope.account_id, request.path("idempotency_key")))
         if found is None:
             raise OrderNotFound
         return Response(found[0])

@@ -144,10 +144,10 @@ class TaxShare(NamedTuple):
 async def show_taxes(tx: Connection, shares: Sequence[TaxShare]) -> None:
     """Store the tax of locked orders and show it in their JSON. The rest of the JSON is copied without parsing it."""
     keys = [share.key for share in shares]
-    stored = await store.list_documents(tx, keys)
+    stored = await store.find_documents(tx, keys)
     documents = []
-    for share, document in zip(shares, stored, strict=True):
-        shown = _fields_of(document)
+    for share in shares:
+        shown = _fields_of(stored[share.key])
         shown["tax"] = _encode(format_money(share.tax_minor, share.currency))
         shown["amount_due"] = _encode(format_money(share.amount_due_minor, share.currency))
         documents.append(msgspec.json.encode(shown))

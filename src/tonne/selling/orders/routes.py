@@ -38,6 +38,7 @@ _EXAMPLES: dict[str, Any] = {
     "mass": {"mass": {"amount": "1040", "unit": "t"}},
     "value": {"value": "250.00"},
 }
+_BY_KEY = "GET /v1/orders/by-idempotency-key/{idempotency_key:path}"
 
 
 def batch_route(endpoints: BatchEndpoints) -> Route:
@@ -94,10 +95,12 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
                 example=_EXAMPLES[way],
             ),
         ]
+    return [*routes, *_reading_routes(endpoints, route)]
+
+
+def _reading_routes(endpoints: OrderEndpoints, route: RouteMaker) -> list[Route]:
     link = Parameter("offset_link_id", "Only orders placed through that offset link.", {"type": "string"})
-    by_key = "GET /v1/orders/by-idempotency-key/{idempotency_key:path}"
     return [
-        *routes,
         route(
             "GET /v1/orders",
             endpoints.list_orders,
@@ -107,6 +110,12 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
             operation_id="listOrders",
             query=(*LIST_PARAMETERS, *FILTER_PARAMETERS, link),
         ),
-        route(by_key, endpoints.read_by_key, OrderOut, OrderNotFound, operation_id="getOrderByIdempotencyKey"),
-        route("GET /v1/orders/{order_id}", endpoints.read_order, OrderOut, OrderNotFound, operation_id="getOrder"),
+        # All organisations share the few statements of grouped reads.
+        *(
+            route(path, endpoint, OrderOut, OrderNotFound, operation_id=name, takes_fair_share=False)
+            for path, endpoint, name in (
+                (_BY_KEY, endpoints.read_by_key, "getOrderByIdempotencyKey"),
+                ("GET /v1/orders/{order_id}", endpoints.read_order, "getOrder"),
+            )
+        ),
     ]

@@ -165,17 +165,15 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: 
     )
 
 
-LIST_DOCUMENTS = """
-SELECT orders.wire_document
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS keys (account_id, id, place)
-JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id ORDER BY keys.place
+FIND_DOCUMENTS = """
+SELECT orders.account_id, orders.id, orders.wire_document FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 """
 
 
-async def list_documents(connection: Connection, keys: Sequence[OrderKey]) -> list[bytes]:
-    """In the order of `keys`."""
-    rows = await connection.fetch(LIST_DOCUMENTS, *columns(keys, "account_id, id"))
-    return [row["wire_document"] for row in rows]
+async def find_documents(connection: Connection, keys: Sequence[OrderKey]) -> dict[OrderKey, bytes]:
+    rows = await connection.fetch(FIND_DOCUMENTS, *columns(keys, "account_id, id"))
+    return {OrderKey(row["account_id"], row["id"]): row["wire_document"] for row in rows}
 
 
 STORE_TAXES = """
