@@ -16,7 +16,7 @@ from tonne.money.invoices.credit_notes.issue_credit_note import LEASE as CREDIT_
 from tonne.money.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
 from tonne.money.invoices.issuing.issue_invoices import LEASE as GROUP_LEASE
 from tonne.money.receipts.mail_orders import LEASE as ORDER_MAIL_LEASE
-from tonne.platform.documents.mail.outbox import LEASE as MAIL_LEASE
+from tonne.platform.documents.mail.send_outbox import LEASE as MAIL_LEASE
 from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.store import add_admin
 

@@ -10,8 +10,8 @@ from tests.support.clock import ManualClock
 from tests.support.mail_server import Mailbox, mail_server
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.documents.mail.outbox import SendMails
-from tonne.platform.documents.mail.send_mail import SmtpMail
+from tonne.platform.documents.mail.send_outbox import SendMails
+from tonne.platform.documents.mail.smtp import SmtpMail
 
 CONFIRMED_CARD = "4000002760003184"
 

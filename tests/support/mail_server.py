@@ -24,7 +24,10 @@ class Mailbox:
     logins: list[tuple[str, str]] = field(default_factory=list)
     at_recipient: deque[str] = field(default_factory=deque)
     at_data: deque[str] = field(default_factory=deque)
-    # While cleared, a received message waits for its reply; `holding` is set as soon as one waits.
+    # While cleared, a received message waits for its reply; `holding` is set as soon as one waits. With `slow`, only
+    # those to these recipients do; with `takes_held`, they are in `mails` already.
+    slow: frozenset[str] = frozenset()
+    takes_held: bool = False
     release: asyncio.Event = field(default_factory=asyncio.Event)
     holding: asyncio.Event = field(default_factory=asyncio.Event)
     encrypted: list[bool] = field(default_factory=list)
@@ -61,12 +64,17 @@ class Mailbox:
         return "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - the same
+        is_held = not self.release.is_set() and (not self.slow or not self.slow.isdisjoint(envelope.rcpt_tos))
+        if is_held and self.takes_held:
+            self.mails.append(envelope)
         self.holding.set()
-        await self.release.wait()
+        if is_held:
+            await self.release.wait()
         if (bad := self._next(self.at_data, server)) is not None:
             return bad
         self.encrypted.append(session.ssl is not None)
-        self.mails.append(envelope)
+        if not (is_held and self.takes_held):
+            self.mails.append(envelope)
         return "250 OK"
 
     def authenticate(self, _: SMTP, __: Session, ___: Envelope, ____: str, given: object) -> AuthResult:
@@ -91,8 +99,10 @@ class Mailbox:
 
 
 @asynccontextmanager
-async def mail_server(tls: ssl.SSLContext | None = None, *, login: bool = False) -> AsyncIterator[Mailbox]:
-    """Listens on a port of its own. With `tls` it offers STARTTLS and requires it."""
+async def mail_server(
+    tls: ssl.SSLContext | None = None, *, login: bool = False, port: int = 0
+) -> AsyncIterator[Mailbox]:
+    """Listens on a port of its own, if none is given. With `tls` it offers STARTTLS and requires it."""
     mailbox = Mailbox()
     loop = asyncio.get_running_loop()
 
@@ -109,7 +119,7 @@ async def mail_server(tls: ssl.SSLContext | None = None, *, login: bool = False)
         mailbox.sessions.append(session)
         return session
 
-    server = await loop.create_server(make, "127.0.0.1", 0)
+    server = await loop.create_server(make, "127.0.0.1", port)
     mailbox.port = server.sockets[0].getsockname()[1]
     try:
         yield mailbox

@@ -209,6 +209,15 @@ async def _held_mail(desk: Desk) -> str:
     return "mail_1"
 
 
+async def _unconnected_mail(desk: Desk) -> str:
+    await desk.execute(
+        "INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at, last_error) "
+        "VALUES ('mail_1', 'org_1', '{a@b.test}', '', $1, $1, 'no connection to the mail server: refused')",
+        desk.clock(),
+    )
+    return "mail_1"
+
+
 async def _to_retire(desk: Desk) -> str:
     word = await _open_unit(desk)
     desk.clock.advance(days=3)
@@ -286,6 +295,7 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_unpaid_return, timedelta(days=3), "live bank refunds are made within three days"),
     (_doubtful_line, timedelta(days=3), "doubtful lines of bank statements are decided within three days"),
     (_held_mail, timedelta(hours=6), "mails are sent within six hours"),
+    (_unconnected_mail, timedelta(minutes=10), "the mail server is reached within ten minutes"),
     (_uncomposed, timedelta(minutes=10), "mails about payments are composed within ten minutes"),
     (_unsupplied, timedelta(days=1), "paid live orders get supply within a day"),
     (_to_retire, timedelta(days=7), "live retirements are confirmed within TONNE_RETIREMENT_DAYS"),

@@ -11,12 +11,13 @@ from tests.channels.public_pages.certificates import complete_live_order
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.platform.documents.mail.outbox import SendMails
-from tonne.platform.documents.mail.send_mail import MailGateway
+from tonne.platform.documents.mail.gateway import MailGateway
+from tonne.platform.documents.mail.outbox import Urgency
+from tonne.platform.documents.mail.send_outbox import SendMails
 from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.organisations.change_organisation import add_admin, allow_test_mail, forbid_test_mail
 
-MAILS = "SELECT recipients, sent_at, next_attempt_at, held_reason FROM mails"
+MAILS = "SELECT recipients, sent_at, next_attempt_at, held_reason, urgency FROM mails"
 
 
 class Postbox(MailGateway):
@@ -28,6 +29,9 @@ class Postbox(MailGateway):
     async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:  # noqa: ARG002 - not looked at
         self.recipients += recipients
         return []
+
+    async def close_idle(self, longer_than_s: float = 0.0) -> None:
+        """There are no connections."""
 
 
 async def buy(services: Services, shopper: Shopper, link: OffsetLink, email: str) -> list[str]:
@@ -103,4 +107,5 @@ async def test_live_mail_is_never_held(services: Services, world: World, rows: R
         )
     assert await services.mail_certificates.run_once()
     [mail] = await rows(MAILS)
+    assert mail["urgency"] == Urgency.BULK
     assert (mail["held_reason"], mail["next_attempt_at"] is None) == (None, False)

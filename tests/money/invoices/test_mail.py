@@ -11,8 +11,9 @@ from tests.support.mail_server import DROP, Mailbox, mail_server
 from tests.support.world import TESTER, World
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
-from tonne.platform.documents.mail.outbox import SendMails
-from tonne.platform.documents.mail.send_mail import SmtpMail
+from tonne.platform.documents.mail.outbox import Urgency
+from tonne.platform.documents.mail.send_outbox import SendMails
+from tonne.platform.documents.mail.smtp import SmtpMail
 from tonne.platform.values.replace import replace
 
 HEADERS = {
@@ -75,8 +76,8 @@ async def test_a_rejected_mail_is_recorded_and_can_be_resent(billing: Billing, w
     await billing.work()
     await _send_all(billing, box)
     assert box.mails == []
-    [row] = await billing.fetch("SELECT last_error, next_attempt_at FROM mails")
-    assert row["next_attempt_at"] is None
+    [row] = await billing.fetch("SELECT last_error, next_attempt_at, urgency FROM mails")
+    assert (row["next_attempt_at"], row["urgency"]) == (None, Urgency.BULK)
     assert "550" in row["last_error"]
     said = output_of("invoice", "resend", "TN-LIVE-000001", database_url=billing.database._url)
     assert said == f"TN-LIVE-000001 will be mailed to {ADA}."

@@ -18,8 +18,8 @@ from tonne.apps.wiring.app import Services
 from tonne.money.cards.charge_cards import ChargeResults
 from tonne.money.cards.charges import settle_charges
 from tonne.money.cards.model import RetrySchedule
-from tonne.platform.documents.mail.outbox import SendMails
-from tonne.platform.documents.mail.send_mail import SmtpMail
+from tonne.platform.documents.mail.send_outbox import SendMails
+from tonne.platform.documents.mail.smtp import SmtpMail
 from tonne.platform.settings.settings import Settings
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address

@@ -32,7 +32,7 @@ def _throttled(name: str, job: ThrottledJob) -> Job:
 
 
 def all_jobs(parts: Parts) -> list[Job]:
-    deliver = parts.deliverer
+    deliver, mails = parts.deliverer, parts.mails
     price_changes = ApplyPriceChanges(parts.database, parts.clock)
     append_leaves = AppendLeaves(parts.database, parts.clock, parts.settings, read_stated_rows)
     publish = PublishCheckpoints(
@@ -63,7 +63,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         _throttled("mail_changed_certificates", parts.mail_changed_certificates),
         Job("mail_card_problems", parts.mail_card_problems.run_once),
         _throttled("update_cards", parts.update_card),
-        Job("send_mails", parts.mails.run_once),
+        Job("send_mails", mails.run_once, mails.drain, wake=mails.wake, expect=mails.expect),
         *(Job(name, throttled(run, retention.EVERY_S)) for name, run in parts.retention_jobs.items()),
         _throttled("fold_order_totals", parts.fold_totals),
         _throttled("fold_estimate_counts", FoldEstimateCounts(parts.database)),

@@ -6,8 +6,8 @@ from tonne.platform.db.hold import HoldWatch
 from tonne.platform.db.queues import QueueReader
 from tonne.platform.db.replica import Reads
 from tonne.platform.db.server.clock_drift import ClockDrift
-from tonne.platform.documents.mail.outbox import SendMails
-from tonne.platform.documents.mail.send_mail import mail_from_settings
+from tonne.platform.documents.mail.send_outbox import SendMails
+from tonne.platform.documents.mail.smtp import mail_from_settings
 from tonne.platform.events.notification import Notifier
 from tonne.platform.http.health import HealthEndpoints
 from tonne.platform.http.limits.fair_share import FairShare

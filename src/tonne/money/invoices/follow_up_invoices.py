@@ -22,7 +22,7 @@ from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.money.invoices.settle_invoice import is_covered, settle_if_covered
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, job_actor
 from tonne.platform.values.replace import replace
@@ -102,7 +102,9 @@ class FollowUpInvoices(Struct, frozen=True):
             if invoice.reminded_at is not None and invoice.closing is None:
                 await record_invoices(tx, [invoice], OVERDUE, now)
             if message is not None:
-                await enqueue(tx, organisation_id, mail.recipients, message, subject_id=invoice.id)
+                await enqueue(
+                    tx, organisation_id, mail.recipients, message, subject_id=invoice.id, urgency=Urgency.BULK
+                )
 
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
         today = day_text(now.astimezone(UTC).date())

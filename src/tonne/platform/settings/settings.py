@@ -201,6 +201,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_witness_ca_file: str = ""
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"
+    mail_connections: Annotated[int, msgspec.Meta(ge=1, le=50)] = 8
     security_contact: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     terms_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""
     privacy_url: Annotated[str, msgspec.Meta(max_length=2048)] = ""

@@ -8,19 +8,27 @@ from datetime import datetime
 from email.message import EmailMessage
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.values.context import Mode, Scope
 
 HELD_REASON = "test mode: not an address of the organisation"
 
 
 async def enqueue_customer_mail(
-    tx: Connection, scope: Scope, email: str, message: EmailMessage, *, subject_id: str | None = None
+    tx: Connection,
+    scope: Scope,
+    email: str,
+    message: EmailMessage,
+    *,
+    subject_id: str | None = None,
+    urgency: Urgency = Urgency.NORMAL,
 ) -> None:
     """`subject_id` is the order or refund that the mail is about."""
     is_held = scope.mode is Mode.TEST and not await may_receive_test_mail(tx, scope.organisation_id, email)
     held_reason = HELD_REASON if is_held else None
-    await enqueue(tx, scope.organisation_id, [email], message, held_reason=held_reason, subject_id=subject_id)
+    await enqueue(
+        tx, scope.organisation_id, [email], message, held_reason=held_reason, subject_id=subject_id, urgency=urgency
+    )
 
 
 MAY_RECEIVE = """

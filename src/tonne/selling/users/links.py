@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.layout import button_lines, join_blocks, one_line
-from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -73,7 +73,7 @@ async def send_invitation(
     ]
     subject = _("Invitation to %(organisation)s", organisation=organisation)
     mail = compose_mail(settings, [link.email], subject, join_blocks(blocks), wording=wording)
-    await enqueue(tx, organisation_id, [link.email], mail, subject_id=link.id)
+    await enqueue(tx, organisation_id, [link.email], mail, subject_id=link.id, urgency=Urgency.SIGN_IN)
     return link
 
 
@@ -88,7 +88,7 @@ async def send_password_reset(
         "The link works once, for one hour. If you did not ask for it, ignore it: your password does not change.\n"
     )
     mail = compose_mail(settings, [link.email], "Choose a new password", text)
-    await enqueue(tx, _NO_ORGANISATION, [link.email], mail, subject_id=link.id)
+    await enqueue(tx, _NO_ORGANISATION, [link.email], mail, subject_id=link.id, urgency=Urgency.SIGN_IN)
 
 
 async def create_password_link(tx: Connection, settings: Settings, user: User, *, actor: Actor, now: datetime) -> str:

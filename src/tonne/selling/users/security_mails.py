@@ -2,7 +2,7 @@
 
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import one_line
-from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.settings.settings import Settings
 
@@ -45,4 +45,5 @@ async def send_identity_linked(tx: Connection, settings: Settings, email: str) -
 
 
 async def _send(tx: Connection, settings: Settings, email: str, subject: str, text: str) -> None:
-    await enqueue(tx, _NO_ORGANISATION, [email], compose_mail(settings, [email], subject, text))
+    mail = compose_mail(settings, [email], subject, text)
+    await enqueue(tx, _NO_ORGANISATION, [email], mail, urgency=Urgency.SIGN_IN)

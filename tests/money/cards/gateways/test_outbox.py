@@ -10,12 +10,13 @@ import asyncpg
 import pytest
 
 from tests.support.mail_server import DROP, Mailbox, mail_server
-from tests.support.processes import free_port
 from tests.support.samples import parse_samples, total
 from tests.support.spans import exporting_spans
 from tonne.platform.db.database import Database
-from tonne.platform.documents.mail.outbox import PAUSES_MIN, SendMails, enqueue, without_attachments
-from tonne.platform.documents.mail.send_mail import Attachment, SmtpMail, compose_mail
+from tonne.platform.documents.mail.outbox import enqueue, without_attachments
+from tonne.platform.documents.mail.send_mail import Attachment, compose_mail
+from tonne.platform.documents.mail.send_outbox import PAUSES_MIN, SendMails
+from tonne.platform.documents.mail.smtp import SmtpMail
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.settings.settings import Settings
 
@@ -172,16 +173,19 @@ async def test_a_dropped_connection_is_retried(
     assert len(box.mails) == 1
 
 
-async def test_an_unreachable_server_is_retried_for_two_days(db: Database, settings: Settings) -> None:
-    mails = SendMails(db, SmtpMail(f"smtp://127.0.0.1:{free_port()}"), settings)
+async def test_a_mail_that_is_refused_for_now_is_retried_for_two_days(
+    db: Database, settings: Settings, mails: SendMails, box: Mailbox
+) -> None:
     await queue(db, settings)
     waited_min = 0
     for pause_min in PAUSES_MIN:
+        box.at_recipient.append("451 greylisted, come back")
         assert await mails.run_once()
         assert 0 <= pause_min * 60 - (await row(db))["pause_s"] < 30
         await pass_time(db)
         waited_min += pause_min
     assert waited_min > 45 * 60
+    box.at_recipient.append("451 greylisted, come back")
     assert await mails.run_once()
     found = await row(db)
     assert (found["next_attempt_at"], found["attempts"]) == (None, len(PAUSES_MIN) + 1)

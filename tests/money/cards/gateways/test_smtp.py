@@ -14,7 +14,9 @@ import trustme
 from tests.support.mail_server import DROP, mail_server
 from tests.support.processes import free_port
 from tests.support.receivers import hang, listening
-from tonne.platform.documents.mail.send_mail import FolderMail, MailRefused, SmtpMail, compose_mail, mail_from_settings
+from tonne.platform.documents.mail.gateway import FolderMail, MailRefused
+from tonne.platform.documents.mail.send_mail import compose_mail
+from tonne.platform.documents.mail.smtp import SmtpMail, mail_from_settings
 from tonne.platform.settings.settings import Settings
 
 SENDER = "Tonne <tonne@ours.test>"

@@ -20,7 +20,8 @@ from tonne.platform.db.server.clock_drift import MAX_DRIFT_S, measure_drift
 from tonne.platform.db.server.hosts import hosts_of
 from tonne.platform.db.server.server_facts import OLDEST_VERSION, ServerFacts, read_server_facts
 from tonne.platform.db.session_settings import RoleSettingsMissing, require_role_settings
-from tonne.platform.documents.mail.send_mail import MailRefused, SmtpMail
+from tonne.platform.documents.mail.gateway import MailRefused
+from tonne.platform.documents.mail.smtp import SmtpMail
 from tonne.platform.keys.check_secret_key import compare_secret_key
 from tonne.platform.settings.settings import Settings, SettingsError
 

@@ -12,6 +12,7 @@ from tonne.channels.checkout.queue import DueMail, find_unmailed
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
+from tonne.platform.documents.mail.outbox import Urgency
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Scope
@@ -200,7 +201,8 @@ class MailCertificates(Struct, frozen=True):
             order_id = due.record.order_id
             recipient = await read_certificate_recipient(tx, due.scope, order_id, email=due.email, url=url)
             message = compose_certificate_mail(self.settings, recipient, due.record, pdf)
-            await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.checkout_id)
+            about = due.scope, due.email, message
+            await enqueue_customer_mail(tx, *about, subject_id=due.checkout_id, urgency=Urgency.BULK)
 
 
 class MailChangedCertificates(Struct, frozen=True):
@@ -244,4 +246,5 @@ class MailChangedCertificates(Struct, frozen=True):
             else:
                 message = compose_withdrawal(self.settings, recipient, due.record, due.withdrawn_reason)
             if await finish_changed(tx, due.scope, due):
-                await enqueue_customer_mail(tx, due.scope, due.email, message, subject_id=due.order_id)
+                about = due.scope, due.email, message
+                await enqueue_customer_mail(tx, *about, subject_id=due.order_id, urgency=Urgency.BULK)

@@ -22,7 +22,7 @@ from tonne.money.invoices.release_surplus import release_surplus
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.documents.mail.outbox import enqueue
+from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock
@@ -215,4 +215,4 @@ class MailCreditNotes(Struct, frozen=True):
         message = compose_credit_mail(self.settings, recipients, record, pdf=pdf, left=left)
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
-                await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id)
+                await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id, urgency=Urgency.BULK)

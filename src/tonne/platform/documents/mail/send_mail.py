@@ -1,17 +1,14 @@
-"""Sends mail by SMTP, or writes `.eml` files to the data folder if no server is set."""
+"""Composes mails, each as text and as HTML."""
 
 import re
 from email.message import EmailMessage
 from email.policy import SMTP
-from pathlib import Path
-from typing import NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from tonne.platform.documents.mail.layout import Frame, one_line, render_mail
-from tonne.platform.process.private_files import create_private_folder, narrow_folder, write_private_file
-from tonne.platform.settings.settings import SMTP_SCHEMES, Settings
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import new_id
-from tonne.platform.values.urls import parse_url
 from tonne.platform.web.render import legal_links
 from tonne.platform.web.translate import Translator
 from tonne.platform.web.wording import ENGLISH, LocalWording
@@ -19,97 +16,6 @@ from tonne.platform.web.wording import ENGLISH, LocalWording
 # Starts the subjects of mails in test mode.
 TEST_SUBJECT = "[TEST] "
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
-
-
-class MailRefused(Exception):
-    """The mail was not accepted. `final`: a retry is pointless."""
-
-    def __init__(self, message: str, *, final: bool = False) -> None:
-        super().__init__(message)
-        self.final = final
-
-
-class MailGateway(Protocol):
-    async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:
-        """Send the message, or raise MailRefused. Returns the recipients that were refused for now, to be retried."""
-
-
-class SmtpMail:
-    """`smtp://` with STARTTLS where the server offers it, `smtps://` with TLS from the start."""
-
-    def __init__(self, url: str, timeout_s: float = 30.0) -> None:
-        parts = parse_url(url, SMTP_SCHEMES, credentials=True)
-        username, _, password = parts.userinfo.partition(":")
-        self._host = parts.host.strip("[]")
-        self._tls = parts.scheme == "smtps"
-        self._port = parts.port or (465 if self._tls else 25)
-        self._username = unquote(username) or None
-        self._password = unquote(password) or None
-        self._timeout_s = timeout_s
-
-    async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:
-        import aiosmtplib  # noqa: PLC0415 - many commands import this module, and none of them sends
-
-        try:
-            refused, _ = await aiosmtplib.send(
-                message,
-                sender=sender,
-                recipients=recipients,
-                hostname=self._host,
-                port=self._port,
-                use_tls=self._tls,
-                username=self._username,
-                password=self._password,
-                timeout=self._timeout_s,
-            )
-        except aiosmtplib.SMTPRecipientsRefused as error:
-            codes = [refusal.code for refusal in error.recipients]
-            raise MailRefused(str(error), final=all(code >= 500 for code in codes)) from error
-        except aiosmtplib.SMTPResponseException as error:
-            raise MailRefused(f"{error.code} {error.message}", final=error.code >= 500) from error
-        except (aiosmtplib.SMTPException, OSError) as error:
-            raise MailRefused(str(error) or type(error).__name__) from error
-        return [recipient for recipient, answer in refused.items() if answer[0] < 500]
-
-    async def check(self) -> None:
-        """Connect and log in, without sending anything. Raises MailRefused."""
-        import aiosmtplib  # noqa: PLC0415 - as above
-
-        client = aiosmtplib.SMTP(
-            hostname=self._host,
-            port=self._port,
-            use_tls=self._tls,
-            username=self._username,
-            password=self._password,
-            timeout=self._timeout_s,
-        )
-        try:
-            async with client:
-                await client.noop()
-        except aiosmtplib.SMTPResponseException as error:
-            raise MailRefused(f"{error.code} {error.message}") from error
-        except (aiosmtplib.SMTPException, OSError) as error:
-            raise MailRefused(str(error) or type(error).__name__) from error
-
-
-class FolderMail:
-    """For development without a mail server: writes each mail to a file that mail programs can open.
-
-    Only our own user can read the files: they contain addresses and certificates of buyers.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    async def send(self, sender: str, recipients: list[str], message: bytes) -> list[str]:  # noqa: ARG002 - in the message
-        create_private_folder(self._folder)
-        narrow_folder(self._folder)
-        write_private_file(self._folder / f"{new_id('mail')}.eml", message)
-        return []
-
-
-def mail_from_settings(settings: Settings) -> MailGateway:
-    return SmtpMail(settings.smtp_url) if settings.smtp_url else FolderMail(settings.data_path / "mail")
 
 
 def is_mail_address(text: str) -> bool:

@@ -1,6 +1,7 @@
 """The queues of mails, and what `tonne doctor` warns of."""
 
 from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.documents.mail.outbox import AWAY
 
 # Mails have no mode.
 _NO_MODE = "any"
@@ -12,7 +13,7 @@ QUEUES = (
         SELECT '{_NO_MODE}' AS mode, count(*) AS depth, min(created_at) AS since, min(next_attempt_at) AS due
         FROM (SELECT mails.created_at, mails.next_attempt_at FROM mails
               WHERE mails.sent_at IS NULL AND mails.next_attempt_at IS NOT NULL
-              ORDER BY mails.next_attempt_at LIMIT {MAX_COUNTED}) AS each
+              ORDER BY mails.urgency, mails.next_attempt_at LIMIT {MAX_COUNTED}) AS each
         """,  # noqa: S608 - our own words
         (_NO_MODE,),
     ),
@@ -41,6 +42,19 @@ QUEUES = (
 
 
 WAITING = (
+    WaitingCheck(
+        "the mail server is reached within ten minutes",
+        "Workers cannot connect to the mail server, or it refuses their login. They try again every few seconds, and "
+        "send all mails once they can.",
+        "Check TONNE_SMTP_URL and the mail server. `tonne check` connects and logs in.",
+        f"""
+        SELECT format('mail %s of organisation %s: %s', id, organisation_id, last_error) AS "where"
+        FROM mails WHERE sent_at IS NULL AND next_attempt_at < $1::timestamptz - interval '10 minutes'
+          AND starts_with(last_error, '{AWAY}')
+        ORDER BY next_attempt_at
+        """,  # noqa: S608 - our own words
+        topic=Topic.MAILS,
+    ),
     WaitingCheck(
         "mails are sent within six hours",
         "The mail server is not reachable or refuses mails for now. They are tried again for two days.",

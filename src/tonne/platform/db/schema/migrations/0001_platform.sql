@@ -260,10 +260,12 @@ CREATE TABLE mails (
     -- The mail was given up, and nobody wants to send it any more.
     discarded_at     timestamptz,
     -- The order, invoice or refund that the mail is about, so that it appears in the order's timeline.
-    subject_id       text
+    subject_id       text,
+    -- 0: sign-in and security, sent first; 1: others; 2: many at once, such as invoices and certificates.
+    urgency          smallint NOT NULL DEFAULT 1 CHECK (urgency BETWEEN 0 AND 2)
 ) PARTITION BY RANGE (created_at);
 CREATE TABLE mails_default PARTITION OF mails (PRIMARY KEY (id)) DEFAULT;
-CREATE INDEX ON mails_default (next_attempt_at) WHERE sent_at IS NULL AND next_attempt_at IS NOT NULL;
+CREATE INDEX ON mails_default (urgency, next_attempt_at) WHERE sent_at IS NULL AND next_attempt_at IS NOT NULL;
 CREATE INDEX ON mails_default (created_at DESC, id DESC);
 CREATE INDEX ON mails_default (created_at)
     WHERE sent_at IS NULL AND next_attempt_at IS NULL AND held_reason IS NULL AND discarded_at IS NULL;
