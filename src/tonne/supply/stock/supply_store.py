@@ -89,7 +89,7 @@ INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organi
 SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams, $9
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::bigint[])
      AS new (account_id, order_id, organisation_id, beneficiary, line_position, parcel_id, quantity_grams)
-ON CONFLICT (account_id, order_id, line_position, parcel_id)
+ON CONFLICT (order_id, line_position, parcel_id)
     DO UPDATE SET quantity_grams = shares.quantity_grams + excluded.quantity_grams
 """
 

@@ -11,19 +11,13 @@ _COLUMNS = (
     "organisation_id, mode, id, first_day, last_day, status, done, total, bytes, failures, created_at, expires_at"
 )
 
-# By the index of the newest certificates of an account.
-_OF_PERIOD = """
-FROM accounts account
-CROSS JOIN LATERAL (
-    SELECT number, issued_at FROM certificates
-    WHERE account_id = account.id AND state = 'valid'
-      AND issued_at >= $3::date::timestamp AT TIME ZONE 'UTC'
-      AND issued_at < ($4::date + 1)::timestamp AT TIME ZONE 'UTC'
-    ORDER BY issued_at DESC, number DESC LIMIT $5
-) AS certificate
-WHERE account.organisation_id = $1 AND account.mode = $2
+LIST_NUMBERS = """
+SELECT number FROM certificates
+WHERE organisation_id = $1 AND mode = $2 AND state = 'valid'
+  AND issued_at >= $3::date::timestamp AT TIME ZONE 'UTC'
+  AND issued_at < ($4::date + 1)::timestamp AT TIME ZONE 'UTC'
+ORDER BY issued_at, number LIMIT $5
 """
-LIST_NUMBERS = f"SELECT certificate.number {_OF_PERIOD} ORDER BY certificate.issued_at, certificate.number LIMIT $5"
 
 
 async def list_numbers(

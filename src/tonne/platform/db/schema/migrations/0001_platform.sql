@@ -266,7 +266,7 @@ CREATE TABLE mails (
 ) PARTITION BY RANGE (created_at);
 CREATE TABLE mails_default PARTITION OF mails (PRIMARY KEY (id)) DEFAULT;
 CREATE INDEX ON mails_default (urgency, next_attempt_at) WHERE sent_at IS NULL AND next_attempt_at IS NOT NULL;
-CREATE INDEX ON mails_default (created_at DESC, id DESC);
+CREATE INDEX ON mails_default (created_at, id);
 CREATE INDEX ON mails_default (created_at)
     WHERE sent_at IS NULL AND next_attempt_at IS NULL AND held_reason IS NULL AND discarded_at IS NULL;
 CREATE INDEX ON mails_default (created_at) WHERE held_reason IS NOT NULL;

@@ -246,7 +246,7 @@ CREATE TABLE shares (
     quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
     -- Set for a share that replaces one of an invalid lot: when the order got it. Null: when the order was allocated.
     assigned_at      timestamptz,
-    PRIMARY KEY (account_id, order_id, line_position, parcel_id),
+    PRIMARY KEY (order_id, line_position, parcel_id),
     FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines,
     FOREIGN KEY (mode, parcel_id) REFERENCES parcels
 );
@@ -367,15 +367,15 @@ CREATE TABLE certificates (
     order_id          text NOT NULL,
     organisation_id   text NOT NULL,
     mode              mode NOT NULL,
-    number            text NOT NULL UNIQUE,
+    number            text PRIMARY KEY,
     issued_at         timestamptz NOT NULL,
     -- Everything that PDF, page and JSON show (JSON, UTF-8). Never changed.
     record            bytea NOT NULL,
     -- A certificate may be replaced by another one of the same order, or withdrawn. Numbers and records never change.
     state             text NOT NULL DEFAULT 'valid' CHECK (state IN ('valid', 'replaced', 'withdrawn')),
-    replaces          text UNIQUE REFERENCES certificates (number),
+    replaces          text REFERENCES certificates,
     -- Deferred: the old certificate is updated before the new one is inserted.
-    replaced_by       text UNIQUE REFERENCES certificates (number) DEFERRABLE INITIALLY DEFERRED,
+    replaced_by       text REFERENCES certificates DEFERRABLE INITIALLY DEFERRED,
     -- Why it is no longer valid, and since when.
     state_reason      text CHECK (length(state_reason) BETWEEN 1 AND 500),
     state_changed_at  timestamptz,
@@ -386,20 +386,20 @@ CREATE TABLE certificates (
     -- The place of a certificate in the status lists, set when it is no longer valid: the id of the statement that it
     -- was issued. Lists are read from the index, so their cost does not grow with the number of valid certificates.
     status_index      bigint,
-    PRIMARY KEY (account_id, number),
     FOREIGN KEY (account_id, order_id) REFERENCES orders,
     CHECK ((state = 'replaced') = (replaced_by IS NOT NULL)),
     CHECK ((state = 'valid') = (state_reason IS NULL) AND (state = 'valid') = (state_changed_at IS NULL))
 );
-CREATE INDEX certificates_newest_first ON certificates (account_id, issued_at DESC, number DESC);
--- The current certificate of an order: the last of its chain, valid or withdrawn.
-CREATE UNIQUE INDEX certificates_current ON certificates (account_id, order_id) WHERE state <> 'replaced';
-CREATE INDEX certificates_of_order ON certificates (account_id, order_id, issued_at);
+-- An order has one current certificate, valid or withdrawn, the last of its chain: only that one is replaced by none.
+CREATE UNIQUE INDEX certificates_of_order ON certificates (order_id, replaced_by) NULLS NOT DISTINCT;
+-- Few are replaced: these indexes have no entries for the others.
+CREATE UNIQUE INDEX certificates_replacing ON certificates (replaces) WHERE replaces IS NOT NULL;
+CREATE UNIQUE INDEX certificates_replaced ON certificates (replaced_by) WHERE replaced_by IS NOT NULL;
 CREATE INDEX certificates_to_mail ON certificates (next_mail_at) WHERE next_mail_at IS NOT NULL;
 CREATE INDEX certificates_of_organisation
-    ON certificates (organisation_id, mode, issued_at DESC, number DESC);
+    ON certificates (organisation_id, mode, issued_at, number);
 -- The list of a Sustainability page skips certificates in private names, which may be many.
-CREATE INDEX certificates_public ON certificates (account_id, issued_at DESC, number DESC)
+CREATE INDEX certificates_public ON certificates (account_id, issued_at, number)
     WHERE state = 'valid' AND is_public;
 CREATE UNIQUE INDEX certificates_changed ON certificates (mode, status_index)
     WHERE status_index IS NOT NULL;
@@ -458,7 +458,7 @@ CREATE TRIGGER changed_certificates_are_listed BEFORE UPDATE ON certificates FOR
 
 -- The SHA-256 of every PDF sent out for a certificate. Rendering it again may give other bytes; all of them verify.
 CREATE TABLE certificate_documents (
-    number       text NOT NULL REFERENCES certificates (number),
+    number       text NOT NULL REFERENCES certificates,
     sha256       bytea NOT NULL CHECK (length(sha256) = 32),
     rendered_at  timestamptz NOT NULL,
     PRIMARY KEY (number, sha256)

@@ -87,8 +87,7 @@ CREATE TABLE charges (
     accepted_at        timestamptz,
     invoice_id         text,
     PRIMARY KEY (account_id, id),
-    UNIQUE (account_id, order_id, attempt),
-    UNIQUE (invoice_id, attempt),
+    UNIQUE (order_id, attempt),
     FOREIGN KEY (account_id, order_id) REFERENCES orders,
     CHECK ((source = 'stored_card') = (customer IS NOT NULL) AND (source = 'stored_card') = (method IS NOT NULL)),
     CHECK (source = 'hosted_page' OR session_id IS NULL),
@@ -103,10 +102,10 @@ CREATE TABLE charge_orders (
     charge_id          text NOT NULL,
     order_id           text NOT NULL,
     amount_minor       bigint NOT NULL CHECK (amount_minor >= 0),
-    PRIMARY KEY (account_id, charge_id, order_id),
+    PRIMARY KEY (charge_id, order_id),
     FOREIGN KEY (account_id, charge_id) REFERENCES charges
 );
-CREATE INDEX charge_orders_of_order ON charge_orders (account_id, order_id);
+CREATE INDEX charge_orders_of_order ON charge_orders (order_id);
 
 -- The invoices that a charge is for, as they were when it was opened.
 CREATE TABLE charge_invoices (
@@ -123,21 +122,22 @@ CREATE TABLE charge_invoices (
 );
 
 -- Prevents double charges: at most one charge of an order is pending or captured.
-CREATE UNIQUE INDEX charges_one_per_order ON charges (account_id, order_id) WHERE status IN ('pending', 'captured');
+CREATE UNIQUE INDEX charges_one_per_order ON charges (order_id)
+    WHERE order_id IS NOT NULL AND status IN ('pending', 'captured');
 CREATE INDEX charges_due ON charges (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX charges_by_reference ON charges (reference) WHERE reference IS NOT NULL;
 CREATE INDEX charges_to_check ON charges (check_at) WHERE check_at IS NOT NULL;
 CREATE INDEX charges_to_confirm ON charges (account_id) WHERE status = 'pending' AND confirm_until IS NOT NULL;
 -- Prevents double charges, as `charges_one_per_order` does.
-CREATE UNIQUE INDEX charges_one_per_invoice ON charges (invoice_id) WHERE status IN ('pending', 'captured');
+CREATE UNIQUE INDEX charges_one_per_invoice ON charges (invoice_id)
+    WHERE invoice_id IS NOT NULL AND status IN ('pending', 'captured');
 -- For the receipts of an organisation, newest first, and the card payments of an invoice.
 CREATE INDEX charges_receipts ON charges (organisation_id, mode, settled_at, id)
     WHERE status IN ('captured', 'refunded');
-CREATE INDEX charges_of_invoice ON charges (invoice_id) WHERE invoice_id IS NOT NULL;
+CREATE UNIQUE INDEX charges_of_invoice ON charges (invoice_id, attempt) WHERE invoice_id IS NOT NULL;
 -- The charges that somebody has to look at, without reading all.
 CREATE INDEX charges_unsettled ON charges (mode, created_at)
     WHERE status IN ('pending', 'mismatched');
-CREATE INDEX charges_of_order ON charges (order_id);
 CREATE INDEX charges_of_invoices ON charges (organisation_id, mode, settled_at)
     WHERE invoice_id IS NOT NULL AND status IN ('captured', 'refunded');
 CREATE TRIGGER charges_not_while_held BEFORE INSERT ON charges
@@ -605,7 +605,7 @@ CREATE TABLE refunds (
     CHECK (approved_by <> requested_by)
 );
 CREATE INDEX refunds_of_order ON refunds (account_id, order_id);
-CREATE INDEX refunds_newest ON refunds (created_at DESC, id DESC);
+CREATE INDEX refunds_newest ON refunds (created_at, id);
 CREATE INDEX refunds_due ON refunds (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX refunds_open ON refunds (state, created_at) WHERE state IN ('approval', 'due', 'pending', 'failed');
 CREATE UNIQUE INDEX refunds_by_reference ON refunds (charge_id, order_id, reference) WHERE reference IS NOT NULL;
@@ -647,7 +647,7 @@ CREATE TABLE disputes (
     CHECK ((state = 'opened') = (closed_at IS NULL))
 );
 CREATE INDEX disputes_of_order ON disputes (account_id, order_id);
-CREATE INDEX disputes_newest ON disputes (recorded_at DESC, id DESC);
+CREATE INDEX disputes_newest ON disputes (recorded_at, id);
 CREATE INDEX disputes_open ON disputes (account_id, order_id) WHERE state = 'opened';
 
 -- Up to when each gateway was asked for refunds and disputes that no webhook has reported.

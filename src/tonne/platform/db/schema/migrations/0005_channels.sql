@@ -193,7 +193,7 @@ CREATE TABLE offset_links (
     CHECK (min_value_minor <= max_value_minor),
     CHECK ((old_secret_box IS NULL) = (old_secret_until IS NULL))
 );
-CREATE INDEX offset_links_newest_first ON offset_links (account_id, created_at DESC, id DESC);
+CREATE INDEX offset_links_newest_first ON offset_links (account_id, created_at, id);
 
 -- One customer's visit to a payment page. The token in its URL and the temporary id derived from it are stored hashed.
 CREATE TABLE checkouts (
@@ -266,7 +266,7 @@ CREATE INDEX checkouts_to_mail ON checkouts (next_mail_at) WHERE next_mail_at IS
 CREATE UNIQUE INDEX checkouts_once ON checkouts (account_id, offset_link_id, external_id)
     WHERE external_id IS NOT NULL AND external_id_verified AND status = 'ordered';
 CREATE UNIQUE INDEX checkouts_by_key ON checkouts (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX checkouts_newest_first ON checkouts (account_id, created_at DESC, id DESC) WHERE token_box IS NOT NULL;
+CREATE INDEX checkouts_newest_first ON checkouts (account_id, created_at, id) WHERE token_box IS NOT NULL;
 
 -- Every text that a customer has agreed to. It never changes: a new wording has a new version.
 CREATE TABLE consent_texts (

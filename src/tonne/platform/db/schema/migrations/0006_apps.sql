@@ -20,7 +20,7 @@ CREATE TABLE erasures (
     -- How many rows of each kind were changed.
     counts           jsonb NOT NULL DEFAULT '{}'
 );
-CREATE INDEX erasures_newest ON erasures (started_at DESC, id DESC);
+CREATE INDEX erasures_newest ON erasures (started_at, id);
 
 -- Partitions that were dropped. `file_name` is that of their archive, null if there is none.
 CREATE TABLE removed_partitions (
