@@ -37,6 +37,7 @@ NOT_AUDITED = {
     "backup": "audited, but needs the embedded database: see test_backup.py",
     "restore": "audited, but needs the embedded database: see test_backup.py",
     "upgrade": "moves all rows to a newer PostgreSQL and changes none; the old files are the record",
+    "reindex": "rebuilds indexes, and changes no row",
     "estimate create": "the estimate is the record and never changes",
     "person repeat": "runs the audited erasure again: see tests/apps/privacy/test_commands.py",
     "urls rewrite": "audited, but needs a completed order: see tests/supply/retirements/test_urls_rewrite.py",

@@ -24,6 +24,7 @@ COMMANDS = {
     "resume": "tonne.apps.cli.operations.hold:resume",
     "doctor": "tonne.apps.cli.operations.doctor:doctor",
     "archive": "tonne.apps.cli.operations.archive:archive",
+    "reindex": "tonne.apps.cli.operations.reindex:reindex",
     "urls": "tonne.apps.cli.operations.urls:urls",
     "log": "tonne.apps.cli.supply.log:log",
     "verify": "tonne.apps.cli.supply.verify:verify",
