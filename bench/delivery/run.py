@@ -25,7 +25,7 @@ async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
         if "idle_look" in names:
             report.add(await idle_look(delivery, pace))
         if "deliver_one" in names:
-            report.add(await deliver_one(delivery, pace))
+            report.add(*await deliver_one(delivery, pace))
         if not names.isdisjoint({"deliver_200", "hanging"}):
             report.add(*await deliver_200(delivery, pace, names))
         if "event_growth" in names:

@@ -5,22 +5,24 @@ from collections.abc import Set as AbstractSet
 from statistics import median
 
 from bench.copies import EVENTS_PER_ORDER, copy_orders
-from bench.delivery.bare_client import post_all
+from bench.delivery.bare_client import Sent, post_all
+from bench.delivery.different_orders import make_orders_differ
 from bench.delivery.webhooks import RECEIVERS, Delivery, Hook
 from bench.pace import DeliveryPace
 from bench.report import Goal, NotMeasured, Result
 
-ONE_GOAL = Goal(reach=0.50, aim=0.60)
 GOAL = Goal(reach=0.40, aim=0.60)
+CPU_GOAL = Goal(reach=3.2, aim=2.2, at_most=True)
 HANGING_GOAL = Goal(reach=0.80)
 
 
-async def deliver_one(delivery: Delivery, pace: DeliveryPace) -> Result:
+async def deliver_one(delivery: Delivery, pace: DeliveryPace) -> list[Result]:
     """The backlog of one webhook."""
     tenants = delivery.environment.tenants[:1]
     async with delivery.hooks(tenants) as hooks:
         await copy_orders(delivery.environment, tenants, pace.backlog_events // EVENTS_PER_ORDER)
-        return await _compare_with_bare(delivery, pace, "deliver_one", hooks, pace.backlog_events, goal=ONE_GOAL)
+        await make_orders_differ(delivery.environment, tenants)
+        return await _compare_with_bare(delivery, pace, "deliver_one", hooks, pace.backlog_events)
 
 
 async def deliver_200(delivery: Delivery, pace: DeliveryPace, names: AbstractSet[str]) -> list[Result]:
@@ -29,34 +31,48 @@ async def deliver_200(delivery: Delivery, pace: DeliveryPace, names: AbstractSet
     results = []
     async with delivery.hooks([tenant for tenant in tenants for _ in range(RECEIVERS // len(tenants))]) as hooks:
         await copy_orders(delivery.environment, tenants, pace.events_each * len(tenants) // EVENTS_PER_ORDER)
+        await make_orders_differ(delivery.environment, tenants)
         if "deliver_200" in names:
-            results.append(await _compare_with_bare(delivery, pace, "deliver_200", hooks, pace.events_each))
+            results += await _compare_with_bare(delivery, pace, "deliver_200", hooks, pace.events_each)
         if "hanging" in names:
             results.append(await _with_one_hanging(delivery, pace, hooks))
     return results
 
 
 async def _compare_with_bare(
-    delivery: Delivery, pace: DeliveryPace, name: str, hooks: Sequence[Hook], events_each: int, *, goal: Goal = GOAL
-) -> Result:
+    delivery: Delivery, pace: DeliveryPace, name: str, hooks: Sequence[Hook], events_each: int
+) -> list[Result]:
+    """Rate and CPU time per event, against a bare client that signs each body once; and the rate against none."""
     environment = delivery.environment
     await environment.require_durable()
-    routes = [hook.route for hook in hooks]
+    routes, events = [hook.route for hook in hooks], events_each * len(hooks)
     rates: list[float] = []
-    limits: list[float] = []
+    cpu_s: list[float] = []
+    signed: list[Sent] = []
+    unsigned: list[Sent] = []
     delivery.reset()
-    async with delivery.worker():
+    async with delivery.worker() as worker:
         # The first delivery opens connections and makes plans. It does not count.
         await delivery.wait_until_delivered(hooks)
         for _ in range(pace.rounds):
-            bare = environment.in_load_process(post_all, environment.url, delivery.ca_file, routes, pace.bare_times)
-            limits.append(bare)
+            for signs, sent in ((True, signed), (False, unsigned)):
+                arguments = (environment.url, delivery.ca_file, routes, pace.bare_times)
+                sent.append(environment.in_load_process(post_all, *arguments, signed=signs))
+            before_s = await worker.cpu_s()
             started = await delivery.rewind(hooks)
             ended = await delivery.wait_until_delivered(hooks)
-            rates.append(events_each * len(hooks) / (ended - started))
-    require_received(delivery, len(hooks), events_each * (1 + pace.rounds * (1 + pace.bare_times)))
+            cpu_s.append((await worker.cpu_s() - before_s) / events)
+            rates.append(events / (ended - started))
+    require_received(delivery, len(hooks), events_each * (1 + pace.rounds * (1 + 2 * pace.bare_times)))
     await environment.require_consistent()
-    return Result(name, median(rates), "events/s", median(limits), goal)
+    rate, bare_rate = median(rates), median(each.events / each.took_s for each in signed)
+    bare_cpu_s = median(each.cpu_s / each.events for each in signed)
+    unsigned_rate = median(each.events / each.took_s for each in unsigned)
+    return [
+        Result(name, rate, "events/s", bare_rate, GOAL),
+        Result(f"{name}_cpu", median(cpu_s) * 1e6, "µs/event", bare_cpu_s * 1e6, CPU_GOAL),
+        Result(f"{name}_unsigned", rate, "events/s", unsigned_rate),
+    ]
 
 
 async def _with_one_hanging(delivery: Delivery, pace: DeliveryPace, hooks: Sequence[Hook]) -> Result:
