@@ -20,6 +20,7 @@ from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.events.log import NewEvent, append
+from tonne.platform.events.notification import WorkKind
 from tonne.platform.jobs.loop import Job, run_jobs
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope, new_id, utc_now
@@ -142,8 +143,15 @@ class Worker:
         self.services = services
         self._stop = asyncio.Event()
         deliverer = services.deliverer
-        job = Job("deliver_webhooks", deliverer.run_once, deliverer.drain, wake=deliverer.more_due)
-        self._loop = asyncio.create_task(run_jobs([job], self._stop, services.settings.worker_poll_s))
+        self.job = Job(
+            "deliver_webhooks",
+            deliverer.run_once,
+            deliverer.drain,
+            kinds=frozenset({WorkKind.EVENTS}),
+            wake=deliverer.more_due,
+            expect=deliverer.expect,
+        )
+        self._loop = asyncio.create_task(run_jobs([self.job], self._stop, services.settings.worker_poll_s))
 
     def ask_to_stop(self) -> None:
         """Like SIGTERM."""

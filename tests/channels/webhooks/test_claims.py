@@ -44,7 +44,7 @@ async def _buffers(stage: Stage, statement: str = CLAIM) -> int:
         await connection.execute("VACUUM ANALYZE webhooks, event_streams, webhook_parked")
         [plan] = json.loads(
             await connection.fetchval(
-                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", 10, 10, timedelta(seconds=45)
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", 10, 10, timedelta(seconds=45), [], []
             )
         )
     assert plan["Plan"]["Actual Rows"] == 0

@@ -7,7 +7,7 @@ from tests.support.receivers import Receiver
 from tonne.channels.webhooks.delivery.due_streams import DueStreams
 from tonne.channels.webhooks.delivery.turn import SLOW_TURN_S, Slots
 from tonne.channels.webhooks.model import Lease
-from tonne.platform.events.notification import Stream
+from tonne.platform.events.notification import Notification, Stream, WorkKind
 from tonne.platform.values.context import Mode
 
 ONE, TWO = Stream("org_1", Mode.TEST), Stream("org_2", Mode.LIVE)
@@ -132,9 +132,10 @@ async def test_an_event_is_delivered_without_waiting_for_the_poll(
     async with stage.working(stage.change(worker_poll_s=POLL_S)) as worker:
         deliverer = worker.services.deliverer
         streams = frozenset({Stream(stage.one.organisation_id, stage.one.mode)} if named else ())
+        notification = Notification(frozenset({WorkKind.EVENTS}), streams)
         for n in range(1, 21):
             await stage.emit(stage.one)
-            deliverer.expect(streams)
+            deliverer.expect(notification)
             deliverer.more_due.set()
             if n % 2:
                 await receiver.arrived(lambda n=n: len(receiver.events) >= n)  # type: ignore[misc]

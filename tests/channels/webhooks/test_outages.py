@@ -11,6 +11,7 @@ from tests.conftest import Server
 from tests.support.receivers import Receiver, after, reply
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.delivery.claim import claim_webhooks
+from tonne.channels.webhooks.delivery.kept_leases import KeptLeases
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.outcomes import Delivered
 from tonne.channels.webhooks.delivery.settle import Settlement
@@ -60,7 +61,10 @@ async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(ser
     async with relayed_services(server.url(name), settings) as (relay, services):
         async with services.database.connection() as connection:
             [lease] = await claim_webhooks(connection, 1, 1, settings.webhook_lease_s)
-        settlement, outcome = Settlement(services.database, settings, DeliveryMetrics()), Delivered(200, None, 1, "")
+        settlement, outcome = (
+            Settlement(services.database, settings, DeliveryMetrics(), KeptLeases(1.0)),
+            Delivered(200, None, 1, ""),
+        )
         # The first settlement prepares the statement: the second one then needs only one response.
         renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)
         assert renewed is not None
@@ -87,7 +91,7 @@ async def test_a_crash_that_loses_a_result_does_not_let_the_cursor_move_past_it(
     services = stage.services
     async with services.database.connection() as connection:
         [lease] = await claim_webhooks(connection, 1, 1, stage.settings.webhook_lease_s)
-    settlement = Settlement(services.database, stage.settings, DeliveryMetrics())
+    settlement = Settlement(services.database, stage.settings, DeliveryMetrics(), KeptLeases(1.0))
     outcome = Delivered(200, None, 1, "")
     renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)
     assert renewed is not None

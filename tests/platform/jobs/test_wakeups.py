@@ -46,7 +46,7 @@ def test_a_notification_of_only_unknown_kinds_wakes_no_job(services: Services) -
 
 
 def test_a_job_learns_which_streams_got_events_before_it_wakes() -> None:
-    heard: list[frozenset[Stream]] = []
+    heard: list[Notification] = []
 
     async def run_once() -> bool:
         return False
@@ -56,7 +56,7 @@ def test_a_job_learns_which_streams_got_events_before_it_wakes() -> None:
     wake_jobs([job], Notification(frozenset({WorkKind.EVENTS}), streams))
     wake_jobs([job], Notification(frozenset({WorkKind.MAILS})))
     wake_jobs([job], EVERYTHING)
-    assert heard == [streams, frozenset()]
+    assert [each.streams for each in heard] == [streams, frozenset()]
 
 
 @pytest.mark.parametrize(("name", "kinds"), [("mail_credit_notes", {WorkKind.MAILS}), ("close_units", set())])

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Mode
 
 
@@ -169,6 +170,14 @@ class Lease(Struct, frozen=True):
     first_batch: "EventBatch | None" = None
     # The last result was stored together with the end of the lease.
     is_released: bool = False
+    # Nothing waits, and the worker keeps the lease for the next event.
+    is_kept: bool = False
+    # How many webhooks of the stream are in use, if the claim has counted them.
+    siblings: int = 0
+
+    @property
+    def stream(self) -> Stream:
+        return Stream(self.organisation_id, self.mode)
 
     @property
     def fence(self) -> tuple[str, str, int, int]:

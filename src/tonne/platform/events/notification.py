@@ -9,14 +9,18 @@ from typing import NamedTuple, Self
 import msgspec
 import structlog
 
-from tonne.platform.db.database import Connection, Database, connect
+from tonne.platform.db.database import Connection, Database, columns, connect
 from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.events.payload import head_of
 from tonne.platform.process.telemetry.instruments import CounterFamily, GaugeFamily, Metric
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope
 
 # PostgreSQL accepts less than 8,000 bytes. With more streams than this, the notification names none.
 MAX_STREAMS = 50
+# A new order has two events.
+NEWEST_EVENTS = 2
+MAX_NEWS_BYTES = 7000
 
 
 class WorkKind(StrEnum):
@@ -47,9 +51,31 @@ class Stream(NamedTuple):
     mode: str
 
 
-class _Payload(msgspec.Struct):
+class AnnouncedEvent(NamedTuple):
+    """One of the newest events of a stream, as it is stored."""
+
+    position: int
+    event_type: str
+    head: str
+    document: bytes
+    # In seconds since 1970.
+    at: float
+
+
+class StreamNews(msgspec.Struct, frozen=True, array_like=True):
+    """How far a stream reached when it was announced, and its newest events if they are few and small."""
+
+    organisation_id: str
+    mode: str
+    last_position: int
+    events: tuple[AnnouncedEvent, ...] = ()
+
+
+class _Payload(msgspec.Struct, omit_defaults=True):
     kinds: list[str]
     streams: list[tuple[str, str]] = []
+    news: list[StreamNews] = []
+    changed: list[tuple[str, str]] = []
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -57,6 +83,11 @@ class Notification(msgspec.Struct, frozen=True):
     kinds: frozenset[WorkKind] | None
     # The streams that got events; empty: any stream.
     streams: frozenset[Stream] = frozenset()
+    news: tuple[StreamNews, ...] = ()
+    # Streams whose webhooks were changed: what is kept of them is out of date.
+    changed: frozenset[Stream] = frozenset()
+    # The process id of the database session that received it.
+    session: int = 0
 
     @property
     def payload(self) -> str:
@@ -66,14 +97,16 @@ class Notification(msgspec.Struct, frozen=True):
         return msgspec.json.encode(_Payload(sorted(self.kinds), sorted(self.streams))).decode()
 
     @classmethod
-    def parse(cls, payload: str) -> Self:
+    def parse(cls, payload: str, session: int = 0) -> Self:
         """Kinds of a newer release are left out: this one has no job for them."""
         try:
             given = msgspec.json.decode(payload, type=_Payload)
         except msgspec.DecodeError:
-            return cls(None)
+            return cls(None, session=session)
         kinds = frozenset(WorkKind(kind) for kind in given.kinds if kind in _KINDS)
-        return cls(kinds, frozenset(Stream(*stream) for stream in given.streams))
+        changed = frozenset(Stream(*stream) for stream in given.changed)
+        streams = frozenset(Stream(*stream) for stream in given.streams) | changed
+        return cls(kinds, streams, tuple(given.news), changed, session)
 
     def concerns(self, kinds: frozenset[WorkKind]) -> bool:
         return self.kinds is None or not self.kinds.isdisjoint(kinds)
@@ -160,10 +193,37 @@ class Notifier:
 
 
 NOTIFY = "SELECT pg_notify($1, $2)"
+# Adds where the streams end and, for a single one, its newest events: a worker that keeps the lease of a webhook then
+# reads nothing. They are read here, so they are committed.
+NOTIFY_WITH_NEWS = f"""
+WITH news AS (
+    SELECT stream.organisation_id, stream.mode, stream.last_position, cardinality($3::text[]) = 1 AS is_single
+    FROM unnest($3::text[], $4::text[]) AS named (organisation_id, mode)
+    JOIN event_streams stream ON stream.organisation_id = named.organisation_id AND stream.mode = named.mode
+), newest AS (
+    SELECT json_agg(json_build_array(event.position, event.event_type, {head_of("event")},
+                                     translate(encode(event.document, 'base64'), E'\n', ''),
+                                     extract(epoch FROM event.sequence)::float8) ORDER BY event.position) AS events
+    FROM news JOIN events event ON event.organisation_id = news.organisation_id AND event.mode = news.mode
+    WHERE news.is_single AND event.position > news.last_position - {NEWEST_EVENTS}
+      AND event.position <= news.last_position AND event.sequence >= now() - interval '1 day'
+), announced AS (
+    SELECT json_agg(json_build_array(organisation_id, mode, last_position, coalesce(newest.events, '[]'))) AS whole,
+           coalesce(json_agg(json_build_array(organisation_id, mode, last_position)), '[]') AS short
+    FROM news, newest
+)
+SELECT pg_notify($1, rtrim($2, '}}') || ',"news":' ||
+                     CASE WHEN octet_length(whole::text) < {MAX_NEWS_BYTES} THEN whole ELSE short END || '}}')
+FROM announced
+"""  # noqa: S608 - only constants are inserted
 
 
 async def send(connection: Connection, notification: Notification) -> None:
-    await connection.execute(NOTIFY, CHANNEL, notification.payload)
+    if not notification.streams:
+        await connection.execute(NOTIFY, CHANNEL, notification.payload)
+        return
+    streams = columns(list(notification.streams), "organisation_id, mode")
+    await connection.execute(NOTIFY_WITH_NEWS, CHANNEL, notification.payload, *streams)
 
 
 class ListenMetrics:
@@ -194,18 +254,21 @@ async def listen(
     """
     metrics = metrics or ListenMetrics()
 
+    session = 0
+
     def receive(_connection: object, _process_id: object, _channel: object, payload: object) -> None:
         metrics.received.inc()
-        wake(Notification.parse(str(payload)))
+        wake(Notification.parse(str(payload), session))
 
     while not stop.is_set():
         try:
             connection = await connect(url, settings, direct=True)
+            session = connection.get_server_pid()
             try:
                 await connection.add_listener(CHANNEL, receive)
                 metrics.listening = True
                 # Work may have been committed while there was no connection.
-                wake(EVERYTHING)
+                wake(Notification(None, session=session))
                 await _check_until(connection, stop)
             finally:
                 metrics.listening = False

@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct, field
 
 from tonne.platform.db.errors import is_database_unavailable
-from tonne.platform.events.notification import Notification, Stream, WorkKind
+from tonne.platform.events.notification import Notification, WorkKind
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.spans import IDLE
@@ -36,8 +36,8 @@ class Job(Struct, frozen=True):
     # The job runs when one of these became due, without waiting for its next poll.
     kinds: frozenset[WorkKind] = frozenset()
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-    # Called before the job is woken, with the streams that got events; empty: any stream.
-    expect: Callable[[frozenset[Stream]], None] | None = None
+    # Called before the job is woken, with what it is woken for.
+    expect: Callable[[Notification], None] | None = None
 
 
 def wake_jobs(jobs: Sequence[Job], notification: Notification) -> None:
@@ -45,7 +45,7 @@ def wake_jobs(jobs: Sequence[Job], notification: Notification) -> None:
     for job in jobs:
         if notification.concerns(job.kinds):
             if job.expect is not None:
-                job.expect(notification.streams)
+                job.expect(notification)
             job.wake.set()
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from tonne.channels.webhooks.delivery import claim
 from tonne.channels.webhooks.delivery.due_streams import DueStreams, StreamSearch
+from tonne.channels.webhooks.delivery.kept_leases import KeptLeases
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.next_batch import next_batch
 from tonne.channels.webhooks.delivery.outcomes import NOT_SIGNED
@@ -18,7 +19,7 @@ from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.db.database import Database
 from tonne.platform.db.errors import is_database_unavailable
-from tonne.platform.events.notification import Stream
+from tonne.platform.events.notification import Notification
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 
@@ -43,7 +44,8 @@ class Deliverer:
         self._stopping = asyncio.Event()
         self.measured = DeliveryMetrics()
         self._sender = BatchSender(database, make_sender, box, settings, wall_clock)
-        self._settlement = Settlement(database, settings, self.measured)
+        self._kept = KeptLeases(self._request_s)
+        self._settlement = Settlement(database, settings, self.measured, self._kept)
         self._shared_reads = SharedEventReads(database)
         self._busy: set[asyncio.Task[None]] = set()
         self._slots = Slots(settings.webhook_concurrency)
@@ -65,7 +67,7 @@ class Deliverer:
                     self.measured.leases_lost.inc("too_old")
                     _log.warning("lease_too_old", webhook_id=lease.id)
                     break
-                request = self._sender.sign(lease, batch)
+                request = await self._sender.sign(lease, batch)
                 # No transaction is open while the receiver processes the request.
                 outcome = NOT_SIGNED if request is None else await self._sender.post(lease, batch, request)
                 self.measured.observe(lease, batch, outcome)
@@ -77,20 +79,34 @@ class Deliverer:
             _log.warning("delivery_interrupted", webhook_id=claimed.id, error=repr(error))
         finally:
             await asyncio.gather(*turn.background, return_exceptions=True)
-        if not turn.lease.is_released and await self._settlement.release(claimed):
+        if turn.lease.is_kept:
+            self._kept.keep(turn.lease)
+        elif not turn.lease.is_released and await self._settlement.release(claimed):
             self._search_again()
 
-    def expect(self, streams: frozenset[Stream]) -> None:
-        """These streams got events; any stream if there are none. The next run searches only there."""
-        self._due_streams.expect(streams)
+    def expect(self, notification: Notification) -> None:
+        """Its streams got events; any stream if there are none. The next run searches only there."""
+        self._kept.hear(notification)
+        self._due_streams.expect(notification.streams)
 
     async def run_once(self) -> bool:
         """Claim as many due webhooks as there are free slots and start their turns. False when none was due."""
         healthy, failing = self._slots.free()
+        if healthy <= 0:
+            self._kept.drop_all()
+        if given_back := self._kept.to_give_back():
+            await self._database.run(claim.give_back, given_back)
         if healthy <= 0 and failing <= 0:
             # With a timeout, because a turn that becomes slow frees its slot without ending.
             await asyncio.wait(self._busy, timeout=SLOW_TURN_S / 4, return_when=asyncio.FIRST_COMPLETED)
             return True
+        ready, handled = self._kept.take(healthy, self._due_streams.turns_in)
+        if ready:
+            healthy -= len(ready)
+            self._due_streams.begin_turns(ready)
+            self._start(ready)
+        if self._due_streams.handled(handled) and handled:
+            return False
         search = self._due_streams.next_search(may_be_narrow=healthy > 0)
         if search is None:
             return False
@@ -99,26 +115,36 @@ class Deliverer:
         except BaseException:
             self._due_streams.search_failed()
             raise
-        claimed_failing = sum(self._slots.acquire(lease) for lease in leases)
+        for lease in leases:
+            self._kept.note_claim(lease)
+        claimed_failing = self._start(leases)
         claimed_healthy = len(leases) - claimed_failing
         all_due = claimed_healthy < healthy and (search.streams is not None or claimed_failing < failing)
         self._due_streams.claimed(leases, all_due=all_due)
         if search.streams is not None and not all_due:
             self._due_streams.expect_anywhere()
+        return bool(leases)
+
+    def _start(self, leases: Sequence[Lease]) -> int:
+        """Start their turns. Returns how many take a slot of the failing ones."""
+        failing = sum(self._slots.acquire(lease) for lease in leases)
         for lease in leases:
             task = asyncio.create_task(self._run_turn(lease))
             self._busy.add(task)
             task.add_done_callback(self._busy.discard)
-        return bool(leases)
+        return failing
 
     async def _claim(self, search: StreamSearch, healthy: int, failing: int) -> list[Lease]:
         # In a transaction: if the response is lost, there is no commit, and the webhooks do not stay leased to nobody.
+        kept = self._kept.leases
         async with self._database.transaction() as tx:
             if search.streams is not None:
-                return await claim.claim_in_streams(tx, search.streams, healthy, self._lease_s)
+                return await claim.claim_in_streams(tx, search.streams, healthy, self._lease_s, kept=kept)
             if search.clears_due:
                 await claim.clear_due(tx)
-            return await claim.claim_webhooks(tx, healthy, failing, self._lease_s, full_scan=search.full_scan)
+            return await claim.claim_webhooks(
+                tx, healthy, failing, self._lease_s, kept=kept, full_scan=search.full_scan
+            )
 
     async def _run_turn(self, lease: Lease) -> None:
         try:

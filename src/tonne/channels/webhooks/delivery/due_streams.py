@@ -52,6 +52,11 @@ class DueStreams:
         """Something became due, but not by new events of a stream that is known."""
         self._everywhere = True
 
+    def handled(self, streams: Iterable[Stream]) -> bool:
+        """These streams need no search. Whether none is needed anywhere."""
+        self._named.difference_update(streams)
+        return not (self._named or self._everywhere or time.monotonic() >= self._searched_all_at + self._poll_s)
+
     def next_search(self, *, may_be_narrow: bool) -> StreamSearch | None:
         """None when the last search has claimed everything, and nothing has happened since."""
         now = time.monotonic()
@@ -71,8 +76,14 @@ class DueStreams:
     def claimed(self, leases: Sequence[Lease], *, all_due: bool) -> None:
         """`all_due`: there were slots for more. A job that has found something runs again at once."""
         self._caught_up = all_due and bool(leases)
+        self.begin_turns(leases)
+
+    def begin_turns(self, leases: Sequence[Lease]) -> None:
         for lease in leases:
-            self._turns[_stream(lease)].add((lease.id, lease.token))
+            self._turns[lease.stream].add((lease.id, lease.token))
+
+    def turns_in(self, stream: Stream) -> int:
+        return len(self._turns.get(stream, ()))
 
     def search_failed(self) -> None:
         """What the search was to find is still due."""
@@ -80,7 +91,7 @@ class DueStreams:
 
     def end_turn(self, lease: Lease) -> bool:
         """True if the stream got events during the turn: the release may not have seen them."""
-        stream, key = _stream(lease), (lease.id, lease.token)
+        stream, key = lease.stream, (lease.id, lease.token)
         self._turns[stream].discard(key)
         if not self._turns[stream]:
             del self._turns[stream]
@@ -89,7 +100,3 @@ class DueStreams:
         self._behind.discard(key)
         self._named.add(stream)
         return True
-
-
-def _stream(lease: Lease) -> Stream:
-    return Stream(lease.organisation_id, lease.mode)

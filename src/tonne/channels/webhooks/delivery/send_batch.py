@@ -1,9 +1,11 @@
 """Sign a batch and post it to its receiver."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import structlog
@@ -73,6 +75,9 @@ async def _read_traces(database: Database, lease: Lease, batch: EventBatch) -> S
 
 
 _CACHED_SECRETS = 1000
+# Hashing a body of this size takes longer than handing it to a thread. Threads hash side by side with the event loop.
+SIGN_IN_THREAD_BYTES = 20_000
+_SIGNING_THREADS = 2
 
 _log = structlog.get_logger()
 
@@ -98,8 +103,9 @@ class BatchSender:
         self._unseal = lru_cache(_CACHED_SECRETS)(box.open)
         self._brand = settings.brand
         self._wall_clock = wall_clock
+        self._threads = ThreadPoolExecutor(_SIGNING_THREADS, "sign")
 
-    def sign(self, lease: Lease, batch: EventBatch) -> SignedRequest | None:
+    async def sign(self, lease: Lease, batch: EventBatch) -> SignedRequest | None:
         """None if the secret of the webhook cannot be opened."""
         body = batch.body
         try:
@@ -107,7 +113,8 @@ class BatchSender:
         except SecretUnreadable as error:
             _log.error("webhook_secret_unreadable", webhook_id=lease.id, reason=str(error))
             return None
-        headers = signed_headers(
+        sign = partial(
+            signed_headers,
             self._brand,
             secrets,
             lease.organisation_id,
@@ -115,7 +122,9 @@ class BatchSender:
             timestamp=int(self._wall_clock()),
             message_id=batch.message_id if lease.standard_webhooks else None,
         )
-        return SignedRequest(body, headers)
+        if len(body) < SIGN_IN_THREAD_BYTES:
+            return SignedRequest(body, sign())
+        return SignedRequest(body, await asyncio.get_running_loop().run_in_executor(self._threads, sign))
 
     async def post(self, lease: Lease, batch: EventBatch, request: SignedRequest) -> SendOutcome:
         if self._sender is None:
@@ -144,3 +153,4 @@ class BatchSender:
         if self._sender is not None:
             await self._sender.close()
             self._sender = None
+        self._threads.shutdown(wait=False)

@@ -11,6 +11,7 @@ import structlog
 from tonne.channels.webhooks import attempt_store
 from tonne.channels.webhooks.delivery import alerts, claim, parked_store
 from tonne.channels.webhooks.delivery.alerts import disable_gone
+from tonne.channels.webhooks.delivery.kept_leases import KeptLeases
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.outcomes import Delivered, Gone, NotSigned, RefusedAccount, Retry, SendOutcome
 from tonne.channels.webhooks.delivery.schedule import MAX_BATCH, pause_after
@@ -35,24 +36,32 @@ T = TypeVar("T")
 class Settlement:
     """Every method returns the renewed lease if another request may follow at once, and None otherwise."""
 
-    def __init__(self, database: Database, settings: Settings, metrics: DeliveryMetrics) -> None:
+    def __init__(self, database: Database, settings: Settings, metrics: DeliveryMetrics, kept: KeptLeases) -> None:
         self._database = database
         self._metrics = metrics
         self._settings = settings
         self._lease_s = settings.webhook_lease_s
+        self._kept = kept
 
     async def settle(
         self, lease: Lease, batch: EventBatch, outcome: SendOutcome, *, release: bool = False
     ) -> Lease | None:
         """Settle a batch of the main stream.
 
-        With `release`, the lease ends if nothing else waits; the returned lease says so.
+        With `release`, the lease ends or is kept if nothing else waits; the returned lease says so.
         """
 
         async def settle(attempt_id: str) -> Lease | None:
             if isinstance(outcome, Delivered):
                 held, renewed = await self._database.run(
-                    _acknowledge, lease, batch, outcome, self._lease_s, attempt_id=attempt_id, release=release
+                    _acknowledge,
+                    lease,
+                    batch,
+                    outcome,
+                    self._lease_s,
+                    attempt_id=attempt_id,
+                    release=release,
+                    keeper=self._kept.keeper,
                 )
                 return renewed if held else self._lost()
             pause = self._pause(lease.failures + 1, outcome)
@@ -234,23 +243,23 @@ WITH settled AS (
         batch_limit = least($13, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
         probe_after = NULL, alerts_sent = 0, next_attempt_at = clock_timestamp(),
         acknowledged_count = acknowledged_count + 1, last_attempt_at = clock_timestamp(),
-        lease_until = CASE WHEN $15 AND version = $4 AND greatest(cursor_position, $5) >= (
-                                    SELECT stream.last_position FROM event_streams stream
-                                    WHERE stream.organisation_id = webhook.organisation_id
-                                      AND stream.mode = webhook.mode)
-                                AND NOT EXISTS (SELECT FROM webhook_parked parked
-                                                WHERE parked.organisation_id = $1 AND parked.webhook_id = $2)
-                           THEN NULL ELSE clock_timestamp() + $14::interval END
+        lease_until = CASE WHEN stream.is_done AND version = $4 AND $17::integer IS NULL
+                           THEN NULL ELSE clock_timestamp() + $14::interval END,
+        lease_keeper = CASE WHEN stream.is_done AND version = $4 THEN $17::integer END
+    FROM (SELECT $15 AND $5 >= last_position
+                 AND NOT EXISTS (SELECT FROM webhook_parked parked
+                                 WHERE parked.organisation_id = $1 AND parked.webhook_id = $2) AS is_done
+          FROM event_streams WHERE organisation_id = $1 AND mode = $18) stream
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND (version <> $4 OR cursor_position >= $16)
     RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use,
-              webhook.lease_until IS NULL AS is_released
+              webhook.lease_until IS NULL AS is_released, webhook.lease_keeper IS NOT NULL AS is_kept
 ), attempt AS (
     INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
     SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
            coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
     FROM settled
 )
-SELECT {claim.LEASE_FIELDS}, in_use, is_released FROM settled
+SELECT {claim.LEASE_FIELDS}, in_use, is_released, is_kept FROM settled
 WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - only constants are inserted
 
@@ -264,6 +273,7 @@ async def _acknowledge(
     *,
     attempt_id: str,
     release: bool = False,
+    keeper: int | None = None,
 ) -> tuple[bool, Lease | None]:
     """Whether the result was recorded, and the renewed lease; None if the webhook is not in use any more."""
     expires_at = time.monotonic() + lease_s
@@ -271,14 +281,13 @@ async def _acknowledge(
     is_range = isinstance(batch.positions, range) and batch.positions[-1] == batch.reaches
     positions = None if is_range else list(batch.positions)
     attempt = (attempt_id, positions, batch.positions[0], *outcome.recorded)
-    row = await connection.fetchrow(
-        ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, timedelta(seconds=lease_s), release, batch.after
-    )
+    ending = (timedelta(seconds=lease_s), release, batch.after, keeper, lease.mode)
+    row = await connection.fetchrow(ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, *ending)
     if row is None:
         return False, None
     if not row["in_use"]:
         return True, None
-    return True, claim.lease_from(row, expires_at, is_released=row["is_released"])
+    return True, claim.lease_from(row, expires_at, is_released=row["is_released"], is_kept=row["is_kept"])
 
 
 REFUSE = f"""

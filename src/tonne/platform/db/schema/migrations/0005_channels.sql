@@ -41,6 +41,9 @@ CREATE TABLE webhooks (
     -- flight is then discarded and its events are sent again.
     lease_token         bigint NOT NULL DEFAULT 0,
     lease_until         timestamptz,
+    -- The process id of the database session for which a worker keeps the lease while nothing waits. Once the session
+    -- is gone, others may take it.
+    lease_keeper        integer,
     version             bigint NOT NULL DEFAULT 1,
     -- Where the next round of probes continues, while no account's event is accepted; 0 starts again at the cursor.
     probe_after         bigint,
@@ -61,6 +64,18 @@ CREATE TABLE webhooks (
 ) WITH (fillfactor = 50);
 CREATE INDEX webhooks_in_use ON webhooks (organisation_id, mode) WHERE deleted_at IS NULL;
 CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL AND enabled AND deleted_at IS NULL;
+
+-- A worker that keeps the lease of a webhook hears of every change before it hears of a later event.
+CREATE FUNCTION announce_changed_webhook() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('tonne_events', json_build_object(
+        'kinds', json_build_array('events'),
+        'changed', json_build_array(json_build_array(NEW.organisation_id, NEW.mode)))::text);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER changed_webhooks_are_announced AFTER INSERT OR UPDATE OF version, secret_box ON webhooks
+    FOR EACH ROW EXECUTE FUNCTION announce_changed_webhook();
 
 -- The accounts in scope of a webhook from a position on. A change of the scope adds a row, so it applies to later
 -- events only.

@@ -1,0 +1,371 @@
+"""A worker keeps the lease of a webhook for which nothing waits, and sends the next event without a claim."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+
+from tests.channels.webhooks.stage import Hook, Stage, Worker, verify
+from tests.conftest import Server
+from tests.support.receivers import Receiver, later, receiving, reply
+from tests.support.rounds import ROUNDS
+from tests.support.tls import Authority
+from tests.support.world import TESTER
+from tonne.channels.webhooks import register, registration_store
+from tonne.channels.webhooks.delivery import kept_leases
+from tonne.channels.webhooks.model import Webhook
+from tonne.platform.db.database import Connection
+from tonne.platform.events.notification import Notification, Notifier, WorkKind, listen, send
+from tonne.platform.jobs.loop import wake_jobs
+from tonne.platform.values.context import utc_now
+from tonne.platform.values.replace import replace
+
+POLL_S = 5.0
+# A lonely event that needs a poll takes longer.
+AT_ONCE_S = 3.0
+
+
+class Listening:
+    """A worker that only delivers and hears notifications over a session of its own."""
+
+    def __init__(self, stage: Stage, url: str, worker: Worker) -> None:
+        self.worker = worker
+        self._stop = asyncio.Event()
+        wake = partial(wake_jobs, [worker.job])
+        self._task = asyncio.create_task(listen(url, stage.services.settings, wake, self._stop))
+
+    @property
+    def kept(self) -> kept_leases.KeptLeases:
+        return self.worker.services.deliverer._kept
+
+    async def stop(self) -> None:
+        self._stop.set()
+        await self._task
+        await self.worker.stop()
+
+
+@asynccontextmanager
+async def listening(stage: Stage, server: Server, **settings: object) -> AsyncIterator[Listening]:
+    url = server.url(await stage.fetchval("SELECT current_database()"))
+    worker = Listening(stage, url, stage.worker(stage.change(**{"worker_poll_s": POLL_S, **settings})))
+    try:
+        await stage.until(lambda: _is_true(worker.kept.keeper is not None))
+        yield worker
+    finally:
+        await worker.stop()
+
+
+async def _is_true(value: bool) -> bool:
+    return value
+
+
+async def emit(stage: Stage, count: int = 1) -> list[str]:
+    """Append events in one transaction and announce them."""
+    ids = await stage.emit_many(stage.one, ['{"status":"received"}'] * count)
+    Notifier(stage.database).notify(WorkKind.EVENTS, scope=stage.one)
+    return ids
+
+
+async def deliver(stage: Stage, receiver: Receiver, count: int = 1) -> list[str]:
+    """Emit events and wait until they have arrived, without a poll."""
+    before = len(receiver.events)
+    ids = await emit(stage, count)
+    await receiver.arrived(lambda: len(receiver.events) >= before + count, AT_ONCE_S)
+    return ids
+
+
+async def keep(stage: Stage, hook: Hook, receiver: Receiver) -> int:
+    """Deliver until the worker keeps the lease and knows all webhooks of the stream. Returns the token."""
+    for _ in range(2):
+        await deliver(stage, receiver)
+        await stage.until(lambda: is_kept(stage, hook))
+    token: int = (await stage.row(hook))["lease_token"]
+    return token
+
+
+async def is_kept(stage: Stage, hook: Hook) -> bool:
+    row = await stage.row(hook)
+    last = await stage.fetchval(
+        "SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2",
+        stage.one.organisation_id,
+        stage.one.mode,
+    )
+    return row["lease_keeper"] is not None and row["cursor_position"] == last
+
+
+async def test_the_next_events_are_sent_without_a_claim(stage: Stage, server: Server, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        token = await keep(stage, hook, receiver)
+        ids = [*await deliver(stage, receiver), *await deliver(stage, receiver, 2), *await deliver(stage, receiver, 5)]
+        await stage.until(lambda: is_kept(stage, hook))
+        assert (await stage.row(hook))["lease_token"] == token
+    assert [event["event_id"] for event in receiver.events][-8:] == ids
+    assert all(verify(delivery, hook.secret, stage.one.organisation_id) for delivery in receiver.deliveries)
+    assert len(await stage.attempts(hook)) == len(receiver.deliveries)
+
+
+async def test_announced_bytes_are_those_that_a_read_gives(stage: Stage, server: Server, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        await keep(stage, hook, receiver)
+        await stage.emit_types(stage.one, "order.received", "order.placed")
+        Notifier(stage.database).notify(WorkKind.EVENTS, scope=stage.one)
+        await receiver.count(3)
+    # The same events, read by a worker that hears nothing.
+    async with stage.database.transaction() as tx:
+        await registration_store.rewind(tx, await _find(stage, tx, hook), 2)
+    await stage.deliver()
+    assert receiver.deliveries[-1].body == receiver.deliveries[2].body
+
+
+async def _find(stage: Stage, connection: Connection, hook: Hook) -> Webhook:
+    return await registration_store.find_webhook(connection, stage.one, hook.id)
+
+
+Change = Callable[[Stage, Connection, Webhook], Awaitable[object]]
+
+
+async def disable(stage: Stage, tx: Connection, webhook: Webhook) -> None:
+    await register.change_webhook(tx, stage.one, webhook, replace(webhook, enabled=False), actor=TESTER, now=utc_now())
+
+
+async def delete(stage: Stage, tx: Connection, webhook: Webhook) -> None:
+    await register.remove_webhook(tx, stage.one, webhook.id, actor=TESTER, now=utc_now())
+
+
+@pytest.mark.parametrize("change", [disable, delete])
+async def test_nothing_is_sent_after_a_webhook_is_disabled_or_deleted(
+    stage: Stage, server: Server, receiver: Receiver, change: Change
+) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        await keep(stage, hook, receiver)
+        async with stage.database.transaction() as tx:
+            await change(stage, tx, await _find(stage, tx, hook))
+        await emit(stage)
+        await asyncio.sleep(0.3)
+        assert len(receiver.deliveries) == 2
+
+
+async def test_a_new_secret_signs_the_next_event(stage: Stage, server: Server, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        await keep(stage, hook, receiver)
+        async with stage.database.transaction() as tx:
+            webhook = await _find(stage, tx, hook)
+            _, secret = await register.rotate_secret(
+                tx, webhook, 0, box=stage.services.box, actor=TESTER, now=utc_now()
+            )
+        await deliver(stage, receiver)
+    assert verify(receiver.deliveries[-1], secret, stage.one.organisation_id)
+    assert not verify(receiver.deliveries[-1], hook.secret, stage.one.organisation_id)
+
+
+async def test_a_rewound_webhook_gets_its_events_again_in_order(
+    stage: Stage, server: Server, receiver: Receiver
+) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        await keep(stage, hook, receiver)
+        first = [event["event_id"] for event in receiver.events]
+        async with stage.database.transaction() as tx:
+            await register.rewind(tx, await _find(stage, tx, hook), 0, actor=TESTER, now=utc_now())
+        [last] = await emit(stage)
+        await receiver.arrived(lambda: len(receiver.events) == 5, AT_ONCE_S)
+    assert [event["event_id"] for event in receiver.events] == [*first, *first, last]
+
+
+async def test_a_second_webhook_of_the_stream_is_served_too(
+    stage: Stage, server: Server, receiver: Receiver, authority: Authority
+) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server), receiving(authority.context()) as second:
+        await keep(stage, hook, receiver)
+        await stage.register(second.url)
+        for number in range(1, 4):
+            await deliver(stage, receiver)
+            await second.arrived(lambda n=number: len(second.events) == n, AT_ONCE_S)  # type: ignore[misc]
+
+
+async def test_after_the_end_of_the_holder_another_worker_takes_over_at_once(
+    stage: Stage, server: Server, receiver: Receiver
+) -> None:
+    """Its session ends with it, however it ends."""
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server, webhook_lease_s=600.0) as holder:
+        await keep(stage, hook, receiver)
+        session = (await stage.row(hook))["lease_keeper"]
+        async with listening(stage, server):
+            await holder.stop()
+            await stage.until(lambda: _is_gone(stage, session))
+            await deliver(stage, receiver)
+    assert len({event["event_id"] for event in receiver.events}) == 3
+
+
+async def _is_gone(stage: Stage, session: int) -> bool:
+    return not await stage.fetch("SELECT FROM pg_stat_get_activity($1)", session)
+
+
+async def test_a_frozen_holder_delays_others_until_its_lease_ends(stage: Stage, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    async with stage.database.connection() as frozen:
+        await stage.execute(
+            "UPDATE webhooks SET lease_token = 7, lease_until = clock_timestamp() + interval '1.5 s', "
+            "lease_keeper = $2 WHERE id = $1",
+            hook.id,
+            frozen.get_server_pid(),
+        )
+        started = time.monotonic()
+        async with stage.working():
+            await emit(stage)
+            await receiver.count(1)
+        assert 1.3 < time.monotonic() - started < AT_ONCE_S + 1.5
+    assert (await stage.row(hook))["lease_token"] == 8
+
+
+async def test_a_holder_that_was_frozen_for_long_claims_again(stage: Stage, server: Server, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server, webhook_lease_s=3.0) as worker:
+        token = await keep(stage, hook, receiver)
+        [lease] = worker.kept.leases
+        # A request that starts now must end before the lease does.
+        assert lease.covers(2.0)
+        await asyncio.sleep(1.1)
+        await deliver(stage, receiver)
+        await stage.until(lambda: is_kept(stage, hook))
+        assert (await stage.row(hook))["lease_token"] == token + 1
+
+
+async def test_a_lost_notification_delays_an_event_until_the_poll(
+    stage: Stage, server: Server, receiver: Receiver
+) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server, worker_poll_s=0.5):
+        await keep(stage, hook, receiver)
+        await stage.emit()
+        await receiver.arrived(lambda: len(receiver.events) == 3, AT_ONCE_S)
+
+
+async def test_repeated_old_and_partial_announcements_neither_repeat_nor_skip_events(
+    stage: Stage, server: Server, receiver: Receiver
+) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server) as worker:
+        await keep(stage, hook, receiver)
+        heard: list[Notification] = []
+        hear = worker.kept.hear
+
+        def record(notification: Notification) -> None:
+            heard.append(notification)
+            hear(notification)
+
+        worker.kept.hear = record  # type: ignore[method-assign]
+        await deliver(stage, receiver)
+        # Five events, of which the announcement has the last two.
+        await stage.emit_many(stage.one, ['{"status":"received"}'] * 4)
+        await deliver(stage, receiver, 1)
+        await stage.until(lambda: is_kept(stage, hook))
+        for notification in [*heard, *reversed(heard)]:
+            wake_jobs([worker.worker.job], notification)
+            await asyncio.sleep(0.02)
+        await deliver(stage, receiver)
+    events = [event["event_id"] for event in receiver.events]
+    stored = [row["id"] for row in await stage.fetch("SELECT id FROM events ORDER BY position")]
+    assert events == stored[-len(events) :]
+    assert len(events) == 9
+
+
+async def test_a_refusal_ends_the_keeping(stage: Stage, server: Server, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        await keep(stage, hook, receiver)
+        receiver.next(reply(500))
+        await emit(stage)
+        await receiver.arrived(lambda: len(receiver.deliveries) == 4, POLL_S * 3)
+        await stage.until(lambda: _is_released(stage, hook))
+        await deliver(stage, receiver)
+        await stage.until(lambda: is_kept(stage, hook))
+    assert receiver.deliveries[3].event_ids == receiver.deliveries[2].event_ids
+
+
+async def test_a_worker_that_reacts_late_gives_its_leases_back(
+    stage: Stage, server: Server, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server) as worker:
+        await keep(stage, hook, receiver)
+        monkeypatch.setattr(kept_leases, "LATE_S", -1.0)
+        await stage.execute("SELECT pg_notify('tonne_events', $1)", '{"kinds":["events"],"streams":[["org_x","test"]]}')
+        await stage.until(lambda: _is_released(stage, hook))
+        assert worker.kept.keeper is None
+        await deliver(stage, receiver)
+
+
+async def _is_released(stage: Stage, hook: Hook) -> bool:
+    return (await stage.row(hook))["lease_until"] is None
+
+
+async def test_large_events_are_announced_without_their_documents(
+    stage: Stage, server: Server, receiver: Receiver
+) -> None:
+    hook = await stage.register(receiver.url)
+    noise = random.Random(1).randbytes(20_000).hex()  # noqa: S311 - a test
+    async with listening(stage, server):
+        await keep(stage, hook, receiver)
+        await stage.emit(stage.one, document=f'{{"status":"{noise}"}}')
+        async with stage.database.connection() as connection:
+            named = Notification.parse(
+                f'{{"kinds":["events"],"streams":[["{stage.one.organisation_id}","{stage.one.mode}"]]}}'
+            )
+            await send(connection, named)
+        await receiver.arrived(lambda: len(receiver.events) == 3, AT_ONCE_S)
+    assert receiver.events[-1]["data"]["order"]["status"] == noise
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+async def test_whatever_happens_two_workers_deliver_every_event_in_order(
+    stage: Stage, server: Server, authority: Authority, seed: int
+) -> None:
+    """Random sequences of events, lost notifications, slow and failing receivers, changes and lost sessions."""
+    chance = random.Random(seed)  # noqa: S311 - a test
+    async with (
+        receiving(authority.context()) as one,
+        receiving(authority.context()) as two,
+        listening(stage, server, worker_poll_s=0.3, webhook_lease_s=3.0),
+        listening(stage, server, worker_poll_s=0.3, webhook_lease_s=3.0),
+    ):
+        hooks = [(await stage.register(receiver.url), receiver) for receiver in (one, two)]
+        emitted: list[str] = []
+        for _ in range(60):
+            hook, receiver = chance.choice(hooks)
+            match chance.randrange(8):
+                case 0:
+                    emitted += await stage.emit()
+                case 1:
+                    receiver.next(later(chance.uniform(0, 0.2)))
+                case 2:
+                    receiver.next(reply(503))
+                case 3:
+                    async with stage.database.transaction() as tx:
+                        webhook = await _find(stage, tx, hook)
+                        await register.rotate_secret(
+                            tx, webhook, 0, box=stage.services.box, actor=TESTER, now=utc_now()
+                        )
+                case 4:
+                    await stage.fetch(
+                        "SELECT pg_terminate_backend(lease_keeper) FROM webhooks WHERE lease_keeper IS NOT NULL LIMIT 1"
+                    )
+                case _:
+                    emitted += await emit(stage, chance.choice((1, 1, 2, 3)))
+            await asyncio.sleep(chance.choice((0.0, 0.01, 0.05)))
+        for _, receiver in hooks:
+            await receiver.arrived(lambda: {event["event_id"] for event in receiver.events} >= set(emitted))  # noqa: B023
+            # Repeats are allowed; a new event never comes before an older one.
+            assert list(dict.fromkeys(event["event_id"] for event in receiver.events)) == emitted
+    for event_ids in ([event["event_id"] for event in each.events] for each in (one, two)):
+        assert len(event_ids) <= len(emitted) * 3
