@@ -110,6 +110,8 @@ SCOPING = {
         "streams",
         "quotes",
         "mails",
+        "leases",
+        "notification",
     ),
     *("entries", "scopes", "charges", "pack"),
 }

@@ -94,8 +94,10 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
     """Create the demo in an empty database, or find the existing one. None if the database has other organisations."""
     path = settings.data_path / DEMO_FILE
     async with connection.transaction():
-        # Serialises processes that start at the same time.
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtext('tonne demo'))")
+        # Serialises processes that start at the same time. The first one needs longer than a lock may usually take.
+        await connection.execute(
+            "SET LOCAL lock_timeout = '1min'; SELECT pg_advisory_xact_lock(hashtext('tonne demo'))"
+        )
         organisations = await store.list_organisations_any_account(connection)
         demo = await _known(connection, path)
         if not organisations:
