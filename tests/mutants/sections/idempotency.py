@@ -98,8 +98,8 @@ MUTANTS = [
     Mutant(
         "a plus in a key is a space",
         ENDPOINTS,
-        'store.find_by_key, request.scope, request.path("idempotency_key")',
-        'store.find_by_key, request.scope, request.path("idempotency_key").replace("+", " ")',
+        'request.scope.account_id, request.path("idempotency_key")',
+        'request.scope.account_id, request.path("idempotency_key").replace("+", " ")',
         "idempotency.each_kind_of_key_is_kept_and_found.plus-and-space",
     ),
     Mutant(
