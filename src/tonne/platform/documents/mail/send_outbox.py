@@ -17,7 +17,7 @@ from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.documents.mail.gateway import MailGateway, MailRefused, MailServerAway
 from tonne.platform.documents.mail.lanes import Lanes
 from tonne.platform.documents.mail.outbox import AWAY, Urgency, without_attachments
-from tonne.platform.events.notification import Stream
+from tonne.platform.events.notification import Notification
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import Combine, CounterFamily, GaugeFamily, Metric
 from tonne.platform.process.telemetry.spans import SpanKind
@@ -176,7 +176,7 @@ class SendMails:
         )
         return self._outcomes, away
 
-    def expect(self, _streams: frozenset[Stream]) -> None:
+    def expect(self, _notification: Notification) -> None:
         self._is_expected = True
 
     async def run_once(self) -> bool:
