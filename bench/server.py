@@ -10,7 +10,7 @@ from typing import Any
 
 from granian.server import Server
 
-from tonne.apps.cli.operations import api
+from tonne.apps.cli.operations import processes
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Database
 from tonne.platform.http.asgi import AsgiApp
@@ -66,5 +66,5 @@ def _create_server(_target: str, **options: Any) -> Any:
 
 if __name__ == "__main__":
     # Run the command itself, so that the server has the options of `tonne api`.
-    api.Server = _create_server  # type: ignore[assignment,attr-defined]
-    api.api(["--stop-with-parent"])
+    processes.Server = _create_server  # type: ignore[assignment,attr-defined]
+    processes.api(["--stop-with-parent"])

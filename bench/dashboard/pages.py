@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.dashboard.live_mode import MODE
 from bench.report import NotMeasured
-from tonne.apps.backoffice.today_checks import checks_of, slug_of
+from tonne.apps.backoffice.today_page import checks_of, slug_of
 from tonne.apps.dashboard.viewer import operator_base, organisation_base
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Access, Route

@@ -13,8 +13,8 @@ from bench.life.orders import Orders, store_cards
 from bench.pace import DoctorPace
 from bench.recount import log_copies
 from bench.report import Goal, NotMeasured, Result
+from tonne.apps.cli.database import open_readers
 from tonne.apps.cli.operations.doctor import examine_in_parallel
-from tonne.apps.cli.readers import open_readers
 
 # A minute for a million orders, on two cores.
 LIMIT_US = 60.0

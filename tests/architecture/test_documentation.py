@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.architecture.source import PACKAGE, ROOT
-from tonne.platform.settings.environment import CONFIG_VARIABLE
+from tonne.platform.settings.load_settings import CONFIG_VARIABLE
 from tonne.platform.settings.settings import Settings
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

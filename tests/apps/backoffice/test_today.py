@@ -9,7 +9,7 @@ from tests.support.command import tonne
 from tests.support.orders import place
 from tests.support.people import Person, add_user
 from tests.support.world import World
-from tonne.apps.backoffice.today_checks import HEADINGS, OBJECT_PAGES, TODAY_CHECKS, slug_of
+from tonne.apps.backoffice.today_page import HEADINGS, OBJECT_PAGES, TODAY_CHECKS, slug_of
 from tonne.apps.dashboard.menu import OPERATOR_MENU
 from tonne.apps.wiring.app import Services
 from tonne.platform.values.context import utc_now

@@ -13,8 +13,8 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator, refusal_of, tonne
 from tests.support.orders import bring_to, place, receive
 from tests.support.world import SELLER, World, add_account
+from tonne.apps.cli.database import open_readers
 from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, WARNINGS_CODE, examine, examine_in_parallel
-from tonne.apps.cli.readers import open_readers
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.privacy.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.apps.wiring.app import Services

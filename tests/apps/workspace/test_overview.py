@@ -14,7 +14,7 @@ from tests.support.world import World
 from tonne.apps.dashboard.menu import ORGANISATION_MENU
 from tonne.apps.wiring.app import Services
 from tonne.apps.workspace.attention_store import RetiredShares
-from tonne.apps.workspace.overview_figures import RemovalShare, figures_of, removal_share
+from tonne.apps.workspace.overview_page import RemovalShare, figures_of, removal_share
 from tonne.platform.web.visitor import DEFAULT
 from tonne.selling.accounts.set_target import YearlyTarget
 from tonne.selling.orders.model import OrderStatus

@@ -15,9 +15,9 @@ from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.card import CardNotFound, ChargeOutcome, PageNotOpened, StoredCard
-from tonne.money.cards.gateways.card_gateways import card_gateways
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
+from tonne.money.cards.gateways.metered_gateway import card_gateways
 from tonne.platform.db.database import Database
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError

@@ -13,7 +13,7 @@ from tests.support.command import tonne
 from tests.support.postgres import PostgresServer, ReplicaServer
 from tests.support.processes import HOST, free_port
 from tests.support.world import World, build_world
-from tonne.apps.cli.readers import FAILURES, open_readers
+from tonne.apps.cli.database import FAILURES, open_readers
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.replica import Reads

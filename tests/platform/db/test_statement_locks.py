@@ -4,7 +4,7 @@ import pytest
 
 from tests.platform.db.test_migrations import bare, bare_url
 from tonne.platform.db.database import Connection
-from tonne.platform.db.schema.sql_statements import SqlStatement, split_statements
+from tonne.platform.db.schema.migration_files import SqlStatement, split_statements
 from tonne.platform.db.schema.statement_locks import LockMode, TableLock, Work, locks_of
 
 __all__ = ["bare", "bare_url"]

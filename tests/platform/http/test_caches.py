@@ -20,7 +20,7 @@ from tests.support.world import Tenant, World
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.demo import demo_files
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 
 # The caches are at most 2 s old. The rest is for a busy machine.
 WITHIN_S = 20.0

@@ -13,7 +13,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.keys.replays.respond_once import PruneResponses
 from tonne.platform.keys.replays.sealed import SEALED
-from tonne.platform.keys.reseal_secrets import reseal_secrets
+from tonne.platform.keys.sealed import reseal_secrets
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.secret_keys import parse_key
 from tonne.selling.accounts.keys.api_keys import issue_key

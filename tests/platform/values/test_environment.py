@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tonne.platform.settings.environment import MAX_FILE_BYTES, setting_files, with_settings
-from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.load_settings import MAX_FILE_BYTES, load_settings, setting_files, with_settings
 from tonne.platform.settings.settings import SETTING_NAMES, Settings, SettingsError
 
 URL = "postgresql://tonne:a-password@db.example.com/tonne"

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tonne.platform.settings.environment import kubernetes_variables
-from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.load_settings import kubernetes_variables, load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 
 

@@ -11,7 +11,7 @@ from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.countries import country_of
 from tonne.selling.catalogue.details import MediaType, ProjectDetails, ProjectMedia, ProjectYear
 from tonne.selling.catalogue.facts import oxford_type, permanence_of, registry_name
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.catalogue.model import Project
 from tonne.selling.catalogue.store import load_catalogue
 

@@ -8,7 +8,7 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode, utc_now
-from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.selling.catalogue.bundle_store import switch_bundle
 
 BUNDLE_FIELDS = [
     "id",

@@ -16,8 +16,8 @@ from tests.support.world import TESTER
 from tonne.platform.db.database import Database
 from tonne.platform.events.audit.record import BATCH
 from tonne.platform.values.context import Mode
-from tonne.selling.catalogue.imports.rows import FileKind
-from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.selling.catalogue.bundle_store import switch_bundle
+from tonne.selling.catalogue.imports.plan import FileKind
 
 RATE = "base,quote,rate,source,as_of\nEUR,USD,{rate},ECB,2026-11-14\n"
 

@@ -14,11 +14,11 @@ from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode, utc_now
+from tonne.selling.catalogue.bundle_store import switch_bundle
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.catalogue.imports.rate_changes import PER_EURO
-from tonne.selling.catalogue.imports.rows import FileKind
-from tonne.selling.catalogue.switch_bundle import switch_bundle
 from tonne.supply.stock.lots.import_lots import import_files
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)

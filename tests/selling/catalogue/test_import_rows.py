@@ -8,7 +8,7 @@ import pytest
 
 from tonne.platform.documents.sheets.columns import RowError
 from tonne.platform.documents.sheets.read_sheet import Sheet, SheetFile, read_sheet
-from tonne.selling.catalogue.imports.rows import FileKind, read_files
+from tonne.selling.catalogue.imports.plan import FileKind, read_files
 from tonne.supply.stock.lots.lots import LotRow, check_lot, latest_day
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)

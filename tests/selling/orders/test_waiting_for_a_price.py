@@ -14,8 +14,8 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode, to_wire, utc_now
-from tonne.selling.catalogue.imports.rows import FileKind
-from tonne.selling.catalogue.switch_bundle import switch_bundle
+from tonne.selling.catalogue.bundle_store import switch_bundle
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.stock.lots.import_lots import import_files
 
 UNIT_OF_WAITING = timedelta(seconds=31)

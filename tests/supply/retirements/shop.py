@@ -20,7 +20,7 @@ from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.store import find_account, update_account
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders import store as order_store

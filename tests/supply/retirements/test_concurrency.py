@@ -13,7 +13,7 @@ from tests.support.command import output_of
 from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.values.context import Mode
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.catalogue.sources import lock_sources
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus

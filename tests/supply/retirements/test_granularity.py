@@ -9,7 +9,7 @@ from tests.support.world import TESTER
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.serials import serial_range
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.stock.lots.import_lots import import_files
 
 HEADS = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.supply.retirements.shop import TONNE, Shop
 from tonne.platform.documents.sheets.columns import SheetInvalid
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 
 
 async def supply_at(shop: Shop, cost: str, currency: str, *, vintage: int = 2020, tonnes: int = 5) -> None:

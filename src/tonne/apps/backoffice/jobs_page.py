@@ -4,8 +4,7 @@ from datetime import datetime
 
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
-from tonne.platform.db.hold import read_hold
-from tonne.platform.db.queues import QueueReader
+from tonne.platform.db.queues import QueueReader, read_hold
 from tonne.platform.http.route import Response
 from tonne.platform.jobs.worker_states import read_workers
 

@@ -1,11 +1,15 @@
-"""Orders of all organisations: search, filters, what they wait for, and export."""
+"""The operator's list of orders, and jumping to a page, an order, a certificate or a customer, among all organisations."""
 
 from msgspec import field
 
+from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
+from tonne.apps.dashboard.menu import OPERATOR_MENU
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup import find_orders
+from tonne.apps.lookup.customer_store import search_customers_any_account
+from tonne.apps.lookup.find_orders import find_keys_any_account, list_named
 from tonne.apps.lookup.order_export import csv_response
 from tonne.apps.lookup.order_text import list_values
 from tonne.apps.lookup.stuck_orders import explain_waiting
@@ -13,10 +17,11 @@ from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
-from tonne.platform.values.paging import CursorInvalid, Position
+from tonne.platform.values.paging import START, CursorInvalid, Position
 from tonne.platform.values.replace import replace
 from tonne.selling.accounts.directory import Names, find_names_any_account
-from tonne.supply.certificates.store import normal_number
+from tonne.selling.orders.order_filter import OrderFilter
+from tonne.supply.certificates.store import find_by_number_any_account, normal_number
 
 PAGE = 50
 # Per operator 10 at once, then one every 30 seconds.
@@ -88,3 +93,28 @@ async def _find(connection: Connection, query: OrderQuery, start: Position, limi
 async def _names(connection: Connection, page: find_orders.ListedOrders) -> Names:
     ids = {id_ for order in page.orders for id_ in (order.organisation_id, order.account_id)}
     return await find_names_any_account(connection, ids)
+
+
+class OperatorJumpPage(DashboardPage, frozen=True):
+    def section(self) -> OperatorSection:
+        return OperatorSection(pages={"/jump": self.show})
+
+    async def show(self, viewer: OperatorViewer) -> Response:
+        term = read_term(viewer.request.query("q")[0])
+        found = matching_pages(OPERATOR_MENU, viewer.base, term)
+        if term:
+            found += await self.database.run(_find_place, viewer, term)
+        return self.layout.page(viewer, "jump.html", layout="operator.html", term=term, found=found)
+
+
+async def _find_place(connection: Connection, viewer: OperatorViewer, term: str) -> list[JumpTarget]:
+    number, base = normal_number(term), viewer.base
+    keys = await find_keys_any_account(connection, number or term)
+    orders = await list_named(connection, keys[:MOST], OrderFilter(mode=viewer.mode), limit=MOST)
+    targets = order_targets(orders.orders, base)
+    certificate = await find_by_number_any_account(connection, number) if number else None
+    if certificate is not None and certificate.scope.mode == viewer.mode:
+        record = certificate.record
+        targets.append(JumpTarget("Certificate", record.number, record.beneficiary, f"/verify/{record.number}"))
+    customers = await search_customers_any_account(connection, term, START, MOST)
+    return targets + [JumpTarget("Customer", each.name, each.id, f"{base}/customers/{each.id}") for each in customers]

@@ -1,17 +1,25 @@
-"""Types of arguments and options that several commands share."""
+"""What commands share: types of arguments and options, files, and options and columns derived from a wire struct."""
 
 import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import TypeVar
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+import msgspec
 
+from tonne.apps.cli.output import ValueColumn
 from tonne.platform.documents.mail.send_mail import is_mail_address
-from tonne.platform.documents.sheets.columns import CellError, parse_time
+from tonne.platform.documents.sheets.columns import CellError, SheetInvalid, parse_time
+from tonne.platform.documents.sheets.read_sheet import MAX_BYTES, SheetFile
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
 from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.web.fields import Field, fields_of
 from tonne.selling.accounts.errors import FeeRateInvalid
 from tonne.selling.accounts.organisations.change_organisation import check_fee_rate
 from tonne.selling.catalogue.selection import BundleChoiceIn
@@ -121,3 +129,112 @@ class _Reason(click.ParamType[str]):
 
 REASON = _Reason()
 FEE_RATE, EMAIL, BUNDLE_CHOICE, MOMENT, PAST = _FeeRate(), _Email(), _BundleChoice(), _Moment(), _Past()
+
+
+FILE = click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+OUTPUT = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write."
+)
+
+
+def read_file(path: Path) -> SheetFile:
+    try:
+        with path.open("rb") as stream:
+            # One byte above the limit is enough to see that the file is too large.
+            return SheetFile(path.name, stream.read(MAX_BYTES + 1))
+    except OSError as error:
+        raise click.ClickException(f"Cannot read {path}: {error.strerror}.") from error
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Print every error of an invalid file, and exit with code 1."""
+    try:
+        yield
+    except SheetInvalid as error:
+        for each in error.errors:
+            click.echo(str(each), err=True)
+        count = "1 error" if len(error.errors) == 1 else f"{len(error.errors):,} errors"
+        raise click.ClickException(f"Nothing was imported: {count}.") from error
+
+
+def write_file(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}.") from error
+
+
+@contextmanager
+def creating(path: Path) -> Iterator[None]:
+    """Explain why the file could not be created: none is overwritten."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise click.ClickException(f"{path} already exists: choose another name, or move the file.") from error
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {path}: {error.strerror}.") from error
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def options_of(struct: type[msgspec.Struct], *, is_change: bool = False, can_clear: bool = False) -> Callable[[F], F]:
+    """An option for every described field. None is required for a change; empty texts may clear a setting."""
+
+    def decorate(command: F) -> F:
+        for field in reversed(fields_of(struct).values()):
+            option = field.option
+            if option is None:
+                name = field.name.replace("_", "-")
+                option = f"--{name}/--no-{name}" if field.is_flag else f"--{name}"
+            if option:
+                is_required = field.is_required and not is_change
+                command = _option(option, field, is_required=is_required, can_clear=can_clear)(command)
+        return command
+
+    return decorate
+
+
+class _ChoiceOrEmpty(click.Choice[str]):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "" else super().convert(value, param, ctx)
+
+
+def _option(option: str, field: Field, *, is_required: bool, can_clear: bool) -> Callable[[F], F]:
+    """Options that are not given are None; lists are empty."""
+    if field.is_list:
+        return click.option(option, field.name, multiple=True, help=f"{field.description} Repeat it for more.")
+    if field.is_flag:
+        return click.option(option, field.name, default=None, help=field.description)
+    choices = (_ChoiceOrEmpty if can_clear else click.Choice)(field.choices) if field.choices else None
+    return click.option(option, field.name, type=choices, required=is_required, help=field.description)
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """The values of the given options. Empty ones become null, which clears a setting."""
+    return {name: value or None for name, value in options.items() if value is not None}
+
+
+def columns_of(
+    struct: type[T],
+    *,
+    first: Sequence[ValueColumn[T]] = (),
+    last: Sequence[ValueColumn[T]] = (),
+    without: Sequence[str] = (),
+    **others: ValueColumn[T],
+) -> tuple[ValueColumn[T], ...]:
+    """A column for every field, in their order, except for those in `without`.
+
+    `first`, `last` and `others` have columns that do more than show a value. They replace the field of their name.
+    """
+    fields, own = fields_of(struct), {column.name for column in (*first, *last)} | {*without}
+    derived = (
+        others.get(name) or ValueColumn(name, attrgetter(name), head=fields[name].column if name in fields else None)
+        for name in struct.__struct_fields__
+        if name not in own
+    )
+    return (*first, *derived, *last)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.invitation_page import InvitationPage
 from tonne.apps.dashboard.menu import OPERATOR_MENU, ORGANISATION_MENU, entries_for
 from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
 from tonne.apps.dashboard.sign_in_page import OidcPage, SignInPage
@@ -17,7 +16,7 @@ from tonne.apps.dashboard.viewer import (
     operator_base,
     organisation_base,
 )
-from tonne.apps.dashboard.you_page import YOU, YouPage
+from tonne.apps.dashboard.you_page import YOU, InvitationPage, YouPage
 from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.route import MAX_BODY_BYTES, Access, Response, Route, RouteMaker
 from tonne.platform.values.context import Mode

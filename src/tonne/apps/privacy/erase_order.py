@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 
 from tonne.apps.privacy.export_person import is_open, is_private, owns
-from tonne.apps.privacy.model import Counts, Item, Person, PersonInUse
-from tonne.apps.privacy.redaction import Redaction, redaction_of
+from tonne.apps.privacy.model import Counts, Item, Person, PersonInUse, Redaction, redaction_of
 from tonne.channels.checkout import person_store as checkouts
 from tonne.channels.checkout.person_store import CheckoutTexts
 from tonne.channels.webhooks.person_store import erase_answers

@@ -12,8 +12,7 @@ from msgspec.structs import asdict
 from tonne.apps.privacy import store
 from tonne.apps.privacy.erase_order import erase_checkout, erase_estimate, erase_order, plan_alone
 from tonne.apps.privacy.export_person import find_person, list_blockers
-from tonne.apps.privacy.model import Counts, Erasure, Found, Person, PersonInUse, Search
-from tonne.apps.privacy.redaction import redaction_of
+from tonne.apps.privacy.model import Counts, Erasure, Found, Person, PersonInUse, Search, redaction_of
 from tonne.apps.privacy.store import list_values_any_account
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.person_store import lock_texts

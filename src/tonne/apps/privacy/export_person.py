@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from tonne.apps.privacy.model import Found, FoundBy, Item, Person, Search
-from tonne.apps.privacy.redaction import redaction_of
+from tonne.apps.privacy.model import Found, FoundBy, Item, Person, Search, redaction_of
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.person_store import CheckoutTexts, list_texts, scan_checkouts
 from tonne.money.bank.person_store import list_of_payer_any_account

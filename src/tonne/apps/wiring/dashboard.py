@@ -2,12 +2,11 @@
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.invitation_page import InvitationPage
 from tonne.apps.dashboard.layout import PageLayout
 from tonne.apps.dashboard.routes import DashboardPages
 from tonne.apps.dashboard.sign_in_page import OidcPage, SignInPage
 from tonne.apps.dashboard.viewer import PageAccess
-from tonne.apps.dashboard.you_page import YouPage
+from tonne.apps.dashboard.you_page import InvitationPage, YouPage
 from tonne.platform.db.database import Database
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings

@@ -3,8 +3,7 @@
 from tonne.apps.wiring.supply_parts import SupplyParts
 from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.endpoints import CardEndpoints
-from tonne.money.cards.gateways.card_gateways import card_gateways
-from tonne.money.cards.gateways.metered_gateway import GatewayMetrics
+from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, card_gateways
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.card_page import CardPage, UpdateCard
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems

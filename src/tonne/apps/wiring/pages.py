@@ -9,7 +9,6 @@ from tonne.apps.backoffice.catalogue.pictures_page import PicturesPage
 from tonne.apps.backoffice.catalogue.staged_imports import StagedImports
 from tonne.apps.backoffice.customers_page import CustomerPage, CustomersPage
 from tonne.apps.backoffice.jobs_page import JobsPage
-from tonne.apps.backoffice.jump_page import OperatorJumpPage
 from tonne.apps.backoffice.limits_page import LimitsPage
 from tonne.apps.backoffice.mails_page import MailsPage
 from tonne.apps.backoffice.money.inbox_page import InboxPage
@@ -20,7 +19,7 @@ from tonne.apps.backoffice.money.refunds_page import RefundsPage
 from tonne.apps.backoffice.money.returns_page import ReturnsPage
 from tonne.apps.backoffice.money.transfer_page import TransferPage
 from tonne.apps.backoffice.order_page import OrderOfOperator
-from tonne.apps.backoffice.orders_page import OrdersOfAllPage
+from tonne.apps.backoffice.orders_page import OperatorJumpPage, OrdersOfAllPage
 from tonne.apps.backoffice.supply.lot_page import LotPage
 from tonne.apps.backoffice.supply.supply_page import SupplyPage
 from tonne.apps.backoffice.supply.work_list_page import RetirementDeskPage
@@ -31,22 +30,18 @@ from tonne.apps.lookup.order_actions import OrderActions
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.routes import all_routes
 from tonne.apps.workspace.accounts_page import AccountPage, AccountsPage
-from tonne.apps.workspace.audit_packs_page import AuditPacksPage
 from tonne.apps.workspace.audit_page import AuditLogPage
 from tonne.apps.workspace.buy_page import BuyPage
-from tonne.apps.workspace.certificates_page import CertificatesPage
-from tonne.apps.workspace.developers.events_page import EventsPage
+from tonne.apps.workspace.certificates_page import AuditPacksPage, CertificatesPage
 from tonne.apps.workspace.developers.keys_page import KeysPage
-from tonne.apps.workspace.developers.requests_page import RequestsPage
+from tonne.apps.workspace.developers.requests_page import EventsPage, RequestsPage
 from tonne.apps.workspace.developers.webhooks_page import WebhooksPage
-from tonne.apps.workspace.history_page import HistoryPage
 from tonne.apps.workspace.invoices_page import InvoicesPage
-from tonne.apps.workspace.jump_page import JumpPage
 from tonne.apps.workspace.links.link_figures import LinkExport
 from tonne.apps.workspace.links.link_page import LinkPage
 from tonne.apps.workspace.links.links_page import LinksPage
 from tonne.apps.workspace.order_page import OrderOfMember
-from tonne.apps.workspace.orders_page import OrdersPage
+from tonne.apps.workspace.orders_page import HistoryPage, JumpPage, OrdersPage
 from tonne.apps.workspace.overview_page import OverviewPage
 from tonne.apps.workspace.page_editor import PageEditor
 from tonne.apps.workspace.people_page import PeoplePage

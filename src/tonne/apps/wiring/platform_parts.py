@@ -2,8 +2,7 @@
 
 from tonne.apps.wiring.queues import ALL_QUEUES
 from tonne.platform.db.database import Database
-from tonne.platform.db.hold import HoldWatch
-from tonne.platform.db.queues import QueueReader
+from tonne.platform.db.queues import HoldWatch, QueueReader
 from tonne.platform.db.replica import Reads
 from tonne.platform.db.server.clock_drift import ClockDrift
 from tonne.platform.documents.mail.send_outbox import SendMails

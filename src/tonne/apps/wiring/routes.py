@@ -6,7 +6,7 @@ from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
 from tonne.apps.dashboard.routes import dashboard_routes, operator_routes, organisation_routes
 from tonne.apps.privacy.endpoints import person_routes
 from tonne.apps.wiring.parts import Parts
-from tonne.apps.workspace.developers.documentation_key import DocumentationKey
+from tonne.apps.workspace.developers.keys_page import DocumentationKey
 from tonne.channels.checkout.routes import (
     api_checkout_routes,
     checkout_routes,

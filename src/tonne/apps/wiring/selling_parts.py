@@ -11,14 +11,13 @@ from tonne.selling.accounts.logos.account_logo import AccountLogoEndpoints
 from tonne.selling.accounts.organisations.activity import ActivityReaders
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.estimates.calculate_estimate import CalculateEstimate
+from tonne.selling.estimates.calculate_estimate import CalculateEstimate, QuoteEstimate
 from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.endpoints import EstimateEndpoints
 from tonne.selling.estimates.factors.snapshot import Factors
 from tonne.selling.estimates.kinds.batch_endpoints import EstimateBatchEndpoints
 from tonne.selling.estimates.kinds.kinds import KINDS
 from tonne.selling.estimates.purchases.endpoints import TransactionEndpoints
-from tonne.selling.estimates.quote_estimate import QuoteEstimate
 from tonne.selling.estimates.shipping.endpoints import ShippingEndpoints
 from tonne.selling.estimates.shipping.kinds import KINDS as SHIPPING_KINDS
 from tonne.selling.estimates.store import find_estimate_activity

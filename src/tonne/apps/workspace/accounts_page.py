@@ -7,7 +7,7 @@ from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewe
 from tonne.apps.workspace.accounts_of_viewer import require_account, scope_of
 from tonne.apps.workspace.mix import default_shares, mix_rows, read_mix, typed_shares
 from tonne.apps.workspace.payment_ways import BILLING, payment_ways
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.money.cards.stored_cards.stored_cards import schedule_removal

@@ -9,7 +9,7 @@ from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import list_choices, require_account, scope_of
 from tonne.apps.workspace.mix import default_shares, mix_rows, read_mix, typed_shares
 from tonne.apps.workspace.payment_ways import PaymentWay, payment_ways
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.http.route import Response

@@ -11,6 +11,7 @@ from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
 from tonne.money.accounting.reports.organisation_documents import (
     find_credit_note_of,
     find_invoice_of,
+    list_charges_of_invoice,
     list_credit_notes_of,
     list_invoices_of,
     list_next_invoices,
@@ -18,7 +19,6 @@ from tonne.money.accounting.reports.organisation_documents import (
     list_received,
     sum_received_of,
 )
-from tonne.money.accounting.reports.payments import list_charges_of_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines

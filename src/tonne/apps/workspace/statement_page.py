@@ -16,7 +16,7 @@ from tonne.money.accounting.reports.account_statement import (
     read_period,
     signed_amount,
 )
-from tonne.money.accounting.reports.payments import find_card_payment, list_card_payments
+from tonne.money.accounting.reports.organisation_documents import find_card_payment, list_card_payments
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Request, Response

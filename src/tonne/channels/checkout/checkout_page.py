@@ -19,8 +19,8 @@ from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
 from tonne.money.cards.captured_store import find_captured
 from tonne.money.cards.charge_store import Decline, find_last_decline, find_pending
-from tonne.money.cards.gateways.card_gateways import GATEWAY_NAMES, GATEWAY_OF
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.gateways.metered_gateway import GATEWAY_NAMES, GATEWAY_OF
 from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets

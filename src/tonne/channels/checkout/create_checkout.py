@@ -18,7 +18,7 @@ from tonne.channels.checkout.links.settings import MAX_VALUE_MINOR
 from tonne.channels.checkout.links.store import find_link
 from tonne.channels.checkout.model import API_LIFE, Checkout, new_token
 from tonne.channels.checkout.store import ApiCheckout, ApiColumns, insert_checkout, is_paid
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency, create_once
 from tonne.platform.documents.mail.send_mail import is_mail_address

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode

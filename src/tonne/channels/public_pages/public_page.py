@@ -8,7 +8,7 @@ from decimal import Decimal
 import msgspec
 
 from tonne.channels.public_pages import store
-from tonne.channels.public_pages.certificates.openings import PublishedOpenings
+from tonne.channels.public_pages.certificates.certificate_pages import PublishedOpenings
 from tonne.channels.public_pages.embeds import Embeds, Previews, preview_record, preview_version
 from tonne.channels.public_pages.errors import SustainabilityPageNotFound
 from tonne.channels.public_pages.exports import Exports

@@ -8,7 +8,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PaymentSource, StoredCard
-from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, TryCounts
 from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode, Scope, new_id

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tonne.money.cards.charge_store import ATTEMPT, CHARGE_COLUMNS, read_attempt
 from tonne.money.cards.gateways.card import StoredCard
-from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, TryCounts
 from tonne.platform.db.database import Connection, scope_of
 from tonne.platform.values.context import Mode, Scope, new_id

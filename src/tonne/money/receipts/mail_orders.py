@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, compose_card_receipt, read_card_receipt
 from tonne.money.invoices.documents.pdf import RenderInvoice
+from tonne.money.invoices.follow_up_invoices import read_invoice_again
 from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, write_mail
-from tonne.money.invoices.resend_invoice import read_invoice_again
 from tonne.money.receipts.compose import Parties, compose_cancelled, compose_receipt, compose_refund, read_parties
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.refunds.model import Refund, RefundState

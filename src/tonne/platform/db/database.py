@@ -18,8 +18,8 @@ from tonne.platform.db.one_transaction import one_transaction_of
 from tonne.platform.db.server.hosts import connect_to_any
 from tonne.platform.db.session_settings import session_settings
 from tonne.platform.db.traced_statements import trace_statements
+from tonne.platform.process.shared_timer import WaitQueue
 from tonne.platform.process.telemetry import instruments, tracing
-from tonne.platform.process.wait_queue import WaitQueue
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace

@@ -1,4 +1,7 @@
-"""Renders PDF files and images with typst, from a template and a record. The only module that uses typst."""
+"""Renders PDF files and images with typst, from a template and a record. The only module that uses typst.
+
+Templates write numbers and dates in a language, and translated labels.
+"""
 
 import json
 import re
@@ -11,7 +14,11 @@ from threading import Lock
 from typing import Any, Literal
 
 import typst
+from babel import Locale
+from babel.numbers import get_decimal_symbol
 from msgspec import Struct, field
+
+from tonne.platform.web.translate import Translator, translator
 
 _PACKAGE = Path(__file__).parents[2]
 _FONTS = Path(__file__).parent / "fonts"
@@ -155,3 +162,27 @@ def _encodes(text: str, character_set: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_FIELDS = re.compile(r"'([^']*)'|(d+|M+|y+)")
+_NAMES = {"d": "{day}", "M": "{month}", "y": "{year}"}
+
+
+def label_inputs(_: Translator, labels: dict[str, str]) -> dict[str, str]:
+    """Inputs for `render_pdf`. A label may contain values as `{name}`, which the template fills in: see `fill`."""
+    return {"labels": json.dumps({**_conventions(_.language), **labels}, ensure_ascii=False)}
+
+
+@cache
+def _conventions(language: str) -> dict[str, Any]:
+    """`day` is a pattern for dates such as `{day}. {month} {year}`."""
+    _ = translator(language)
+    locale = Locale.parse("en_GB" if language == "en" else language)
+    pattern = _FIELDS.sub(lambda found: found[1] or _NAMES[found[2][0]], locale.date_formats["long"].pattern)
+    return {
+        "language": language,
+        "decimal": get_decimal_symbol(locale),
+        "months": [locale.months["format"]["wide"][month] for month in range(1, 13)],
+        "day": pattern,
+        "page": _("Page %(page)s of %(pages)s", page="{page}", pages="{pages}"),
+    }

@@ -7,7 +7,7 @@ import msgspec
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.queues import HoldWatch
 from tonne.platform.db.schema.migrate import MigrationError, require_compatible
 from tonne.platform.http.drain import Drain
 from tonne.platform.http.errors import ServiceUnavailable

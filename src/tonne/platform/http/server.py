@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import structlog
 
-from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.queues import HoldWatch
 from tonne.platform.http import errors
 from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
 from tonne.platform.http.authenticator import Authenticator

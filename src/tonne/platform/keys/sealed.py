@@ -1,12 +1,19 @@
-"""What a package declares about the secrets that it seals, so that their keys can be checked, counted and changed."""
+"""What a package declares about the secrets that it seals, so that their keys can be checked, counted and changed.
 
-from collections.abc import Sequence
+Secrets of all tables are encrypted again with the current key, so that older keys can be removed.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.keys.secret_box import HEADER_BYTES, sealed_with
+from tonne.platform.events.audit import record as audit
+from tonne.platform.keys import secret_key_store as secret_store
+from tonne.platform.keys.secret_box import HEADER_BYTES, SecretBox, SecretUnreadable, sealed_with
+from tonne.platform.values.context import Actor, Clock, Mode
 
 
 class SealedSecrets(Struct, frozen=True, kw_only=True):
@@ -56,3 +63,127 @@ async def count_secrets(connection: Connection, sealed: Sequence[SealedSecrets])
         for key_id, count in (await each.count_by_key(connection)).items():
             counts[key_id] = counts.get(key_id, 0) + count
     return counts
+
+
+BATCH = 100
+
+
+class Resealed(Struct, frozen=True):
+    count: int
+    # The ids of rows with a secret that cannot be opened. They are left as they are.
+    unreadable: Sequence[str]
+
+
+class _Batch(Resealed, frozen=True):
+    # The next batch starts after this id.
+    last: str
+
+
+async def reseal_secrets(
+    connection: Connection,
+    sealed: Sequence[SealedSecrets],
+    box: SecretBox,
+    *,
+    actor: Actor,
+    clock: Clock,
+    advance: Callable[[int], None],
+) -> Resealed:
+    """One transaction per batch, so that no row is locked for long and an interrupted run loses nothing.
+
+    A worker may open secrets meanwhile: it opens the old value and the new one.
+    """
+    count, unreadable = 0, list[str]()
+    for each in sealed:
+        after: str | None = ""
+        while after is not None:
+            async with connection.transaction():
+                batch = await _reseal_batch(connection, each, box, after, actor=actor, now=clock())
+            after = None if batch is None else batch.last
+            if batch is not None:
+                count += batch.count
+                unreadable += batch.unreadable
+                advance(batch.count)
+    return Resealed(count, unreadable)
+
+
+async def _reseal_batch(
+    tx: Connection, sealed: SealedSecrets, box: SecretBox, after: str, *, actor: Actor, now: datetime
+) -> _Batch | None:
+    """Reseal the next rows, each with an audit entry. None when there are no more."""
+    rows = await sealed.lock_next(tx, after, box.header, BATCH)
+    if not rows:
+        return None
+    unreadable, entries = [], []
+    for row in rows:
+        try:
+            value = _reseal(box, row["sealed"], row["id"])
+            old = [None if each is None else _reseal(box, each, row["id"]) for each in row.get("old", ())]
+        except SecretUnreadable:
+            unreadable.append(row["id"])
+            continue
+        await sealed.replace(tx, row, value, old)
+        mode = row.get("mode")
+        entries.append(
+            audit.Entry(
+                action=sealed.action,
+                subject_id=row["id"],
+                organisation_id=row.get("organisation_id"),
+                mode=None if mode is None else Mode(mode),
+                details={"key_id": box.key_id},
+            )
+        )
+    await audit.record_all(tx, entries, actor=actor, at=now)
+    return _Batch(len(rows) - len(unreadable), unreadable, rows[-1]["id"])
+
+
+def _reseal(box: SecretBox, sealed: bytes, owner_id: str) -> bytes:
+    """Raises SecretUnreadable."""
+    return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, owner_id), owner_id)
+
+
+async def retire_keys(
+    tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
+) -> list[str]:
+    """Remove the recorded keys that no value needs any more. Returns their ids."""
+    await secret_store.lock_keys(tx)
+    counts = await count_secrets(tx, sealed)
+    # A value without the id of a key may need any of them.
+    retired = [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
+    await _record_keys(tx, "secret_key.retired", retired, box, actor=actor, now=now)
+    return retired
+
+
+async def give_up_keys(
+    tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
+) -> list[str]:
+    """Make the configured keys the only ones of this database. Returns the ids of the keys that were given up."""
+    await secret_store.lock_keys(tx)
+    given_up = await secret_store.forget_keys_except(tx, sorted(box.key_ids))
+    await secret_store.record_key(tx, box.key_id)
+    await _record_keys(tx, "secret_key.given_up", given_up, box, actor=actor, now=now)
+    entries = [
+        audit.Entry(
+            action="organisation.secret_keys_given_up",
+            subject_id=organisation_id,
+            organisation_id=organisation_id,
+            details={"key_ids": given_up, "key_id": box.key_id},
+        )
+        for organisation_id in await _find_organisations(tx, sealed)
+    ]
+    await audit.record_all(tx, entries, actor=actor, at=now)
+    return given_up
+
+
+async def _find_organisations(tx: Connection, sealed: Sequence[SealedSecrets]) -> list[str]:
+    """Those that have secrets which only they can replace."""
+    found = {row.get("organisation_id") for each in sealed for row in await each.fetch_in_use(tx)}
+    return sorted(organisation_id for organisation_id in found if organisation_id is not None)
+
+
+async def _record_keys(
+    tx: Connection, action: str, key_ids: Sequence[str], box: SecretBox, *, actor: Actor, now: datetime
+) -> None:
+    """For the operator."""
+    details = {"current_key_id": box.key_id}
+    entries = [audit.Entry(action=action, subject_id=key_id, details=details) for key_id in key_ids]
+    await audit.record_all(tx, entries, actor=actor, at=now)

@@ -1,4 +1,4 @@
-"""One timer for many waits of equal length."""
+"""Waiting: one timer for many waits of equal length, and a queue of tasks that wait for what another hands over."""
 
 import asyncio
 from collections import deque
@@ -66,3 +66,42 @@ class SharedTimer(Generic[T]):
             loop.call_at(self._waits[0].due_at, self._run)
         else:
             self._loop = None
+
+
+class WaitQueue(Generic[T]):
+    """Serves waiters in order, each within `timeout_s`."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timer: SharedTimer[asyncio.Future[T]] = SharedTimer(timeout_s, _expire)
+        self._waiting: deque[asyncio.Future[T]] = deque()
+
+    async def wait(self, release: Callable[[T], object]) -> T:
+        """Raises TimeoutError. `release` gets the value that is handed over to a waiter that no longer waits."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[T] = loop.create_future()
+        self._waiting.append(turn)
+        # Under load every request waits: `asyncio.timeout` costs many times as much as this timer.
+        limit = self._timer.start(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            # The value may have been handed over just before the cancellation.
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                release(turn.result())
+            raise
+        finally:
+            limit.end()
+
+    def hand_over(self, value: T) -> bool:
+        """Whether a waiter took it."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(value)
+                return True
+        return False
+
+
+def _expire(turn: asyncio.Future[T]) -> None:
+    if not turn.done():
+        turn.set_exception(TimeoutError())

@@ -6,7 +6,7 @@ from importlib import resources
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.static_files import StaticFile
 from tonne.platform.values.context import Mode
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 
 
 def demo_files(mode: Mode) -> dict[FileKind, SheetFile]:

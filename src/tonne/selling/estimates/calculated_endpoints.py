@@ -10,10 +10,9 @@ from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import is_id, to_wire
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.catalogue.errors import SELECTION_ERRORS
-from tonne.selling.estimates.calculate_estimate import AUTO_KEY, CalculateEstimate
+from tonne.selling.estimates.calculate_estimate import AUTO_KEY, CalculateEstimate, QuoteEstimate
 from tonne.selling.estimates.calculated import CalculatedEstimate, EstimateKind, mass_out
 from tonne.selling.estimates.errors import EstimateNotFound, EstimateVersionNotFound, IdempotencyKeyTaken, MassInvalid
-from tonne.selling.estimates.quote_estimate import QuoteEstimate
 
 _VERSION = Parameter(
     "version",

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import segno
 
-from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.documents.pdf import label_inputs, render_pdf
 from tonne.platform.documents.print_image import image_as_svg
-from tonne.platform.documents.template_language import label_inputs
 from tonne.platform.values.amounts import people_mass
 from tonne.platform.web.translate import translator
 from tonne.supply.certificates.labels import certificate_labels, more_projects

@@ -23,7 +23,7 @@ from tonne.supply.certificates.store import list_of_order
 from tonne.supply.stock.errors import BeneficiaryRetired, CertificateNotValid
 from tonne.supply.stock.lots.registry_name import registry_beneficiary
 from tonne.supply.stock.model import ParcelStatus
-from tonne.supply.stock.rename_store import ParcelOfOrder, find_parcel_ids, lock_parcels_of_order, rename_parcels
+from tonne.supply.stock.supply_store import ParcelOfOrder, find_parcel_ids, lock_parcels_of_order, rename_parcels
 
 _ATTEMPTS = 5
 _ENDED = (OrderStatus.CANCELLED, OrderStatus.FAILED)

@@ -23,7 +23,7 @@ from tonne.money.cards.gateways.card import (
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, metered
 from tonne.platform.db.database import Database
-from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.queues import HoldWatch
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.values.context import Mode, new_id
 

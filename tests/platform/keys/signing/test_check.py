@@ -7,7 +7,7 @@ import msgspec
 
 from tests.platform.keys.signing.test_keys import keys_of
 from tests.support.document_key import write_document_key
-from tonne.apps.cli.check.check_document_key import check_document_key
+from tonne.apps.cli.check.check_connections import check_document_key
 from tonne.apps.cli.check.check_result import CheckResult, CheckStatus
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings

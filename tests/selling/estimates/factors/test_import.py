@@ -7,8 +7,7 @@ from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import utc_now
-from tonne.selling.estimates.factors.import_factors import import_factors
-from tonne.selling.estimates.factors.import_rows import read_factors, shipped_factors
+from tonne.selling.estimates.factors.import_rows import import_factors, read_factors, shipped_factors
 from tonne.selling.estimates.factors.model import FactorSet
 
 HEADER = (

@@ -2,9 +2,9 @@
 
 from decimal import Decimal
 
-from tonne.selling.estimates.geography.airports import find_airport
 from tonne.selling.estimates.geography.great_circle import great_circle_km
 from tonne.selling.estimates.geography.model import Coordinates
+from tonne.selling.estimates.geography.places import find_airport
 
 
 def test_great_circles_of_known_length() -> None:

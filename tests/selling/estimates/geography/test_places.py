@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from tonne.selling.estimates.geography.cities import find_city
 from tonne.selling.estimates.geography.countries import alpha_3, are_on_one_landmass, find_country
 from tonne.selling.estimates.geography.great_circle import great_circle_km
 from tonne.selling.estimates.geography.inland_distance import with_detour
+from tonne.selling.estimates.geography.places import find_city
 
 
 def test_a_city_is_found_by_any_of_its_names_in_its_country() -> None:

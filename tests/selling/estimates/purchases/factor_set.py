@@ -4,7 +4,7 @@ from tests.support.world import TESTER
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import utc_now
-from tonne.selling.estimates.factors.import_factors import import_factors
+from tonne.selling.estimates.factors.import_rows import import_factors
 
 FACTORS = """\
 id,category,activity,unit,kg_co2e_per_unit,well_to_tank_kg_co2e_per_unit,region,year,source,licence

@@ -14,7 +14,7 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Clock, Mode, to_wire
 from tonne.selling.accounts.organisations import change_organisation
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.orders.quotes.lock_quotes import QUOTE_LIFE
 from tonne.selling.orders.quotes.prune_quotes import KEPT, PruneQuotes
 from tonne.supply.stock.lots.import_lots import import_files

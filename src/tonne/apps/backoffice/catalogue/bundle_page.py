@@ -12,14 +12,13 @@ from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal,
 from tonne.platform.values.context import is_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
+from tonne.selling.catalogue.bundle_store import switch_bundle
 from tonne.selling.catalogue.errors import PriceChangeConflict, PriceChangeNotFound
-from tonne.selling.catalogue.imports.rows import MAX_PRICE
+from tonne.selling.catalogue.imports.plan import MAX_PRICE
 from tonne.selling.catalogue.model import Catalogue
-from tonne.selling.catalogue.prices.apply_price_changes import apply_price_change
-from tonne.selling.catalogue.prices.price_change_store import PriceChange, list_changes
+from tonne.selling.catalogue.prices.apply_price_changes import PriceChange, apply_price_change, list_changes
 from tonne.selling.catalogue.prices.schedule_price import MAX_AHEAD, cancel_price_change, schedule_price
 from tonne.selling.catalogue.store import load_catalogue
-from tonne.selling.catalogue.switch_bundle import switch_bundle
 from tonne.supply.stock.vintages import load_vintages_any_account
 
 BUNDLE = "/catalogue/bundles/{bundle_id}"

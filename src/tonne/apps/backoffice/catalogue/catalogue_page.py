@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 from tonne.apps.backoffice.catalogue.bundle_margins import margin_of, read_costs
-from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
-from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, ImportKind, StagedImports
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.platform.documents.sheets.read_sheet import SheetFile
@@ -12,9 +11,9 @@ from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
-from tonne.selling.catalogue.imports.rows import FileKind
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.catalogue.model import Catalogue
-from tonne.selling.catalogue.prices.price_change_store import list_changes
+from tonne.selling.catalogue.prices.apply_price_changes import list_changes
 from tonne.selling.catalogue.store import load_catalogue
 
 CHANGES_SHOWN = 20

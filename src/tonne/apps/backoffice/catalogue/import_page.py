@@ -1,6 +1,6 @@
 """A prepared import: what it would change, its errors, and after it was applied, what it did and what is next."""
 
-from tonne.apps.backoffice.catalogue import staged_import_store, staged_imports
+from tonne.apps.backoffice.catalogue import staged_imports
 from tonne.apps.backoffice.catalogue.row_differences import file_difference
 from tonne.apps.backoffice.supply.work_list_store import ParcelOrder, list_parcel_orders_any_account
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
@@ -17,10 +17,10 @@ MAX_ERRORS_SHOWN = 200
 MAX_ORDERS_SHOWN = 50
 # The page that an import belongs to, and its entry in the menu.
 PAGES = {
-    staged_import_store.ImportKind.CONFIRMATIONS: "retirements",
-    staged_import_store.ImportKind.CONFIRMED_LINES: "retirements",
-    staged_import_store.ImportKind.LOTS: "supply",
-    staged_import_store.ImportKind.CATALOGUE: "catalogue",
+    staged_imports.ImportKind.CONFIRMATIONS: "retirements",
+    staged_imports.ImportKind.CONFIRMED_LINES: "retirements",
+    staged_imports.ImportKind.LOTS: "supply",
+    staged_imports.ImportKind.CATALOGUE: "catalogue",
 }
 
 
@@ -63,19 +63,19 @@ class ImportPage(DashboardPage, frozen=True):
             rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
             return await self._preview(viewer, staged, rehearsal, form)
         async with self.database.transaction() as tx:
-            await staged_import_store.allow_large_change(tx, viewer.mode, staged.id)
+            await staged_imports.allow_large_change(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/imports/{staged.id}")
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         staged = await self._find(viewer)
         async with self.database.transaction() as tx:
-            await staged_import_store.delete_staged(tx, viewer.mode, staged.id)
+            await staged_imports.delete_staged(tx, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/{PAGES[staged.kind]}?done=import_discarded")
 
-    async def _find(self, viewer: OperatorViewer) -> staged_import_store.StagedImport:
+    async def _find(self, viewer: OperatorViewer) -> staged_imports.StagedImport:
         import_id, staged = viewer.request.path("import_id"), None
         if is_id("imp", import_id):
-            staged = await self.database.run(staged_import_store.find_staged, viewer.mode, import_id)
+            staged = await self.database.run(staged_imports.find_staged, viewer.mode, import_id)
         if staged is None:
             raise staged_imports.StagedImportNotFound
         return staged
@@ -83,7 +83,7 @@ class ImportPage(DashboardPage, frozen=True):
     async def _preview(
         self,
         viewer: OperatorViewer,
-        staged: staged_import_store.StagedImport,
+        staged: staged_imports.StagedImport,
         rehearsal: staged_imports.Rehearsal,
         form: Form | None = None,
     ) -> Response:
@@ -92,7 +92,7 @@ class ImportPage(DashboardPage, frozen=True):
         lines: list[ConfirmationRow] = []
         if result is not None:
             async with self.database.connection() as connection:
-                lines = staged_imports.confirmed_rows(staged, await staged_import_store.read_files(connection, staged))
+                lines = staged_imports.confirmed_rows(staged, await staged_imports.read_files(connection, staged))
         return self.layout.page(
             viewer,
             "operator_import.html",
@@ -112,7 +112,7 @@ class ImportPage(DashboardPage, frozen=True):
             line_count=len(lines),
         )
 
-    async def _result(self, viewer: OperatorViewer, staged: staged_import_store.StagedImport) -> Response:
+    async def _result(self, viewer: OperatorViewer, staged: staged_imports.StagedImport) -> Response:
         result = staged_imports.read_result(staged)
         orders = await self._orders(viewer, [] if result is None else result.parcel_ids)
         return self.layout.page(

@@ -6,16 +6,16 @@ from typing import Any
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
-from tonne.money.accounting.reports.payments import list_charges_of_invoice
+from tonne.money.accounting.reports.organisation_documents import list_charges_of_invoice
 from tonne.money.bank.assignment_store import list_received_any_account
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
 from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
+from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, InvoiceStatus, describe_invoice, find_remaining
-from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
 from tonne.platform.db.database import Connection

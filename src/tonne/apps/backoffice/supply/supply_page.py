@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
-from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, ImportKind, StagedImports
 from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot, bar_of_project
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection

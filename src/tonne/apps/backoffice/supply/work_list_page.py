@@ -11,8 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
-from tonne.apps.backoffice.catalogue.staged_import_store import ImportKind
-from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, StagedImports
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES, ImportKind, StagedImports
 from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.supply import work_list_store
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection

@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 import click
 
 from tonne.apps.cli import database
-from tonne.apps.cli.fields import columns_of, given, options_of
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import BUNDLE_CHOICE
+from tonne.apps.cli.parameters import BUNDLE_CHOICE, columns_of, given, options_of
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.links.model import MAX_OVERLAP_S, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn, OffsetLinkOut, offset_link_out

@@ -12,7 +12,7 @@ import msgspec
 
 from tonne.apps.cli.database import settings_from_environment
 from tonne.channels.webhooks.sending.signing import new_secret, signed_headers
-from tonne.platform.settings.environment import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
+from tonne.platform.settings.load_settings import API_KEY_VARIABLE, API_URL_VARIABLE, LISTEN_VARIABLE
 from tonne.platform.values.context import to_wire, utc_now
 
 POLL_S = 0.5

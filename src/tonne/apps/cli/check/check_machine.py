@@ -14,7 +14,7 @@ import click
 from tonne.apps.cli.check.check_result import CheckResult
 from tonne.apps.cli.operations.processes import check_port_free, responds
 from tonne.platform.http.telemetry import require_telemetry
-from tonne.platform.settings.environment import CONFIG_VARIABLE, kubernetes_variables, setting_files
+from tonne.platform.settings.load_settings import CONFIG_VARIABLE, kubernetes_variables, setting_files
 from tonne.platform.settings.settings import SETTING_NAMES, Settings, SettingsError
 
 # Requests in progress per api process, each with a connection, and what the process needs besides.

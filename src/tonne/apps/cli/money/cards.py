@@ -11,11 +11,11 @@ import structlog
 from tonne.apps.cli import database
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.money.cards.gateways.card import CardDetails
-from tonne.money.cards.gateways.card_gateways import card_gateways
+from tonne.money.cards.gateways.metered_gateway import card_gateways
 from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
 from tonne.money.cards.stored_cards.stored_cards import remove_card, require_card, set_card
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.hold import require_not_held
+from tonne.platform.db.queues import require_not_held
 from tonne.platform.db.schema.migrate import require_compatible
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox

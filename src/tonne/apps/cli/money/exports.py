@@ -11,9 +11,8 @@ from typing import TextIO
 import click
 
 from tonne.apps.cli.database import run_in_snapshot
-from tonne.apps.cli.files import creating
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, output_options
-from tonne.apps.cli.parameters import MODE, EnumChoice
+from tonne.apps.cli.parameters import MODE, EnumChoice, creating
 from tonne.money.accounting.journal import read_journal
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.model import JournalEntry, Posting

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from tonne.apps.cli.database import ACTOR, plain_failures, run_connected, run_in_transaction, settings_from_environment
-from tonne.apps.cli.files import FILE, OUTPUT, read_file, reported_errors, write_file
 from tonne.apps.cli.money import invoice_corrections
 from tonne.apps.cli.money.receivables import ageing, statement
 from tonne.apps.cli.output import (
@@ -22,7 +21,7 @@ from tonne.apps.cli.output import (
     output_options,
     print_table,
 )
-from tonne.apps.cli.parameters import MODE, EnumChoice
+from tonne.apps.cli.parameters import FILE, MODE, OUTPUT, EnumChoice, read_file, reported_errors, write_file
 from tonne.apps.cli.supply.signed_files import render_invoice
 from tonne.apps.lookup.charge_search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
@@ -37,8 +36,8 @@ from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.pdf import load_annex
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
+from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
-from tonne.money.invoices.resend_invoice import resend_invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
 from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_account

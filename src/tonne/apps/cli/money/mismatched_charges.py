@@ -8,10 +8,10 @@ import click
 from tonne.apps.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
 from tonne.apps.cli.parameters import REASON
 from tonne.money.cards.gateways.card import RecordedPayment
-from tonne.money.cards.gateways.card_gateways import card_gateways
+from tonne.money.cards.gateways.metered_gateway import card_gateways
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.hold import require_not_held
+from tonne.platform.db.queues import require_not_held
 from tonne.platform.db.schema.migrate import require_compatible
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now

@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.files import FILE, read_file, reported_errors
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.parameters import FILE, MODE, read_file, reported_errors
 from tonne.money.accounting.journal.import_payouts import ListedPayout, import_payouts, list_payouts, match_payout
 from tonne.platform.values.context import Mode, utc_now
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
-from tonne.apps.cli.files import write_file
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text
+from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text, write_file
 from tonne.money.bank.export_returns import ReturnFile, export_returns, find_return_file
 from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.return_transfer import (

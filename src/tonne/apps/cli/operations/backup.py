@@ -1,4 +1,4 @@
-"""tonne backup and tonne restore"""
+"""tonne backup, tonne restore and tonne upgrade"""
 
 import asyncio
 import contextlib
@@ -21,7 +21,9 @@ from tonne.platform.db.schema.migrate import migrate, require_compatible
 from tonne.platform.db.schema.migration_files import Migration
 from tonne.platform.db.server import backup_file
 from tonne.platform.db.server.backup import require_restorable, restore, write_backup
+from tonne.platform.db.server.backup_file import BackupError
 from tonne.platform.db.server.embedded import postgres_folder
+from tonne.platform.db.server.upgrade import upgrade_postgres
 from tonne.platform.events.audit.record import record
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.secret_box import SecretBox, key_file
@@ -262,3 +264,30 @@ def _place_files(opened: backup_file.BackupFile, settings: Settings, key: str | 
         write_private_file(key_file(settings), key.strip().encode("ascii"))
     if (demo := opened.read(DEMO_FILE)) is not None:
         write_private_file(settings.data_path / DEMO_FILE, demo)
+
+
+@click.command("upgrade")
+def upgrade() -> None:
+    """Move the embedded database to this release's PostgreSQL.
+
+    Needed once after installing a release that brings a newer major version of PostgreSQL; Tonne then refuses to start
+    and names this command. Stop the service first. All rows are copied and counted. The old files stay in the data
+    folder until you delete them.
+    """
+    with plain_failures():
+        settings = settings_from_environment()
+        if settings.database_url:
+            raise click.ClickException(
+                "TONNE_DATABASE_URL is set, and tonne upgrade is for the embedded database. Upgrade your own server "
+                "with its own tools, such as pg_upgrade."
+            )
+        try:
+            with bars_on_terminal():
+                done = upgrade_postgres(postgres_folder(settings))
+        except BackupError as error:
+            raise click.ClickException(str(error)) from error
+    if done is None:
+        click.echo("Nothing to do: the database has the PostgreSQL version of this release.")
+        return
+    click.echo(f"Moved {done.rows} rows from PostgreSQL {done.from_major} to {done.to_major}.")
+    click.echo(f"The old files are in {done.old_data}. Delete them when you no longer need them.")

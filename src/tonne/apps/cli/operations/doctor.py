@@ -11,9 +11,8 @@ from functools import partial
 import click
 import msgspec
 
-from tonne.apps.cli.database import ACTOR, read_one_snapshot
+from tonne.apps.cli.database import ACTOR, Readers, read_one_snapshot, run_with_readers
 from tonne.apps.cli.parameters import PAST
-from tonne.apps.cli.readers import Readers, run_with_readers
 from tonne.apps.cli.table import printable
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.lookup.doctor.doctor_run_store import DoctorFinding, DoctorRun, record_run

@@ -10,7 +10,7 @@ from tonne.apps.cli.output import print_table
 from tonne.apps.cli.parameters import REASON
 from tonne.apps.wiring.queues import ALL_QUEUES
 from tonne.platform.db.database import Connection
-from tonne.platform.db.hold import ServiceHold, end_hold, read_hold, set_hold
+from tonne.platform.db.queues import ServiceHold, end_hold, read_hold, set_hold
 from tonne.platform.events.audit.record import record
 from tonne.platform.values.context import utc_now
 

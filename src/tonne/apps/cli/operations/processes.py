@@ -1,5 +1,6 @@
-"""Starting and stopping the API and worker processes."""
+"""tonne api and tonne worker: starting and stopping the API and worker processes."""
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -7,20 +8,41 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
+import uvloop
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server import Server
 
-from tonne.apps.cli.database import with_connection
+from tonne.apps.cli.database import open_database, plain_failures, settings_from_environment, with_connection
 from tonne.apps.wiring.sealed import ALL_SEALED
-from tonne.platform.db.database import connect
+from tonne.platform.db.database import Database, connect
+from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.db.session_settings import require_role_settings
+from tonne.platform.events.notification import ListenMetrics, listen
+from tonne.platform.http.drain import DRAIN_VARIABLE
+from tonne.platform.http.limits.shared_buckets import LIMITS_VARIABLE
+from tonne.platform.http.telemetry import require_telemetry, start_telemetry, stop_telemetry
+from tonne.platform.jobs.health import WorkerHealth
+from tonne.platform.jobs.loop import run_jobs, wake_jobs
+from tonne.platform.jobs.metrics import JobMetrics
+from tonne.platform.jobs.report_jobs import JobReports
 from tonne.platform.keys.check_secret_key import check_secret_key
+from tonne.platform.process.memory import freeze_startup_objects
+from tonne.platform.process.parent import stop_with_parent
+from tonne.platform.process.telemetry.logs import configure_logs
 from tonne.platform.process.telemetry.metrics import FOLDER_VARIABLE
-from tonne.platform.settings.environment import with_settings
+from tonne.platform.settings.load_settings import DATABASE_URL_VARIABLE, FILE_SUFFIX, with_settings
 from tonne.platform.settings.settings import Settings
 
 # Beyond the longest webhook request: a worker that is killed leaves its leases to expire.
@@ -138,3 +160,133 @@ def responds(settings: Settings, path: str) -> bool:
             return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
+
+
+@click.command()
+@WITH_PARENT
+def worker(with_parent: bool) -> None:
+    """Run a worker process. Any number of them can share one database."""
+    with plain_failures():
+        settings = settings_from_environment()
+        configure_logs(settings.log_level, "worker")
+        if with_parent:
+            stop_with_parent()
+        else:
+            check_metrics_port_free(settings)
+            check_worker_port_free(settings)
+        start_telemetry(settings, "worker")
+        try:
+            with open_database(settings) as url:
+                asyncio.run(require_ready(url, settings))
+                uvloop.run(_work(url, settings))
+        finally:
+            stop_telemetry()
+
+
+async def _work(url: str, settings: Settings) -> None:
+    # All of Tonne, which takes a second: not for `tonne worker --help`.
+    from tonne.apps.wiring.app import Services  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    database = await Database(settings.database_url or url, settings).open()
+    services = Services(database, settings, process="worker")
+    # Before the first job runs.
+    await services.hold.refresh()
+    jobs, listening_metrics, job_metrics = services.jobs(), ListenMetrics(), JobMetrics()
+    services.metrics.add(*listening_metrics.metrics, *job_metrics.metrics)
+    serving = services.serve_metrics(WorkerHealth(services.health, job_metrics, stop, settings.worker_stuck_s))
+    await serving.start()
+
+    listening = asyncio.create_task(listen(url, settings, partial(wake_jobs, jobs), stop, listening_metrics))
+    reports = JobReports(database, job_metrics)
+    watched = (services.clock_drift, services.hold, services.reads, reports)
+    watching = [asyncio.create_task(each.watch()) for each in watched]
+    freeze_startup_objects()
+    await run_jobs(jobs, stop, settings.worker_poll_s, job_metrics, lambda: services.hold.is_held)
+    await listening
+    for task in watching:
+        task.cancel()
+    with contextlib.suppress(*DATABASE_ERRORS):
+        await reports.withdraw()
+    await serving.stop()
+    await services.close()
+
+
+# Granian's own log lines, in the same format as ours.
+_GRANIAN_LOGS = {
+    "handlers": {"json": {"class": "tonne.platform.process.telemetry.logs.LibraryHandler"}},
+    "loggers": {"_granian": {"handlers": ["json"], "propagate": False}},
+}
+HEADERS_WITHIN_MS = 5_000
+BACKLOG = 4096
+# Requests in progress per process. Clients that send a body slowly hold one each until the time limit of bodies.
+MAX_REQUESTS = 8192
+
+
+@click.command()
+@WITH_PARENT
+def api(with_parent: bool) -> None:
+    """Run an API process. Any number of them can share one database."""
+    with plain_failures():
+        settings = settings_from_environment()
+        require_telemetry(settings)
+        configure_logs(settings.log_level, "api")
+        if with_parent:
+            stop_with_parent()
+        else:
+            check_port_free(settings)
+        with (
+            open_database(settings) as url,
+            TemporaryDirectory(prefix="tonne-api-") as folder,
+            metrics_folder(settings),
+        ):
+            asyncio.run(require_ready(url, settings))
+            os.environ[DATABASE_URL_VARIABLE] = settings.database_url or url
+            os.environ.pop(DATABASE_URL_VARIABLE + FILE_SUFFIX, None)
+            os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
+            if settings.api_processes > 1:
+                os.environ[LIMITS_VARIABLE] = folder
+            server = Server(
+                "tonne.apps.wiring.app:create_app",
+                factory=True,
+                address=settings.host,
+                port=settings.port,
+                interface=Interfaces.ASGI,
+                http=HTTPModes.http1,
+                http1_settings=HTTP1Settings(header_read_timeout=HEADERS_WITHIN_MS),
+                backlog=BACKLOG,
+                backpressure=MAX_REQUESTS,
+                websockets=False,
+                loop=Loops.uvloop,
+                workers=settings.api_processes,
+                respawn_failed_workers=True,
+                workers_kill_timeout=15,
+                log_level=LogLevels.warning,
+                log_dictconfig=_GRANIAN_LOGS,
+            )
+            _drain_first(server, Path(folder) / "draining", settings.drain_s)
+            server.serve()
+
+
+def _drain_first(server: Any, drain_file: Path, drain_s: float) -> None:
+    """Make /health/ready fail for a while before the listener closes: load balancers then stop sending requests.
+
+    A second signal ends the wait.
+    """
+    stop = server.signal_handler_interrupt
+
+    def drain(*arguments: object) -> None:
+        is_second = drain_file.exists()
+        drain_file.touch()
+        if is_second or not drain_s:
+            stop(*arguments)
+            return
+        timer = threading.Timer(drain_s, stop, arguments)
+        # Must not keep the process alive after a second signal.
+        timer.daemon = True
+        timer.start()
+
+    server.signal_handler_interrupt = drain

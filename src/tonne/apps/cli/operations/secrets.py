@@ -10,13 +10,13 @@ from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.database import Connection
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.check_secret_key import check_secret_key, find_unreadable_secrets
-from tonne.platform.keys.reseal_secrets import (
+from tonne.platform.keys.sealed import (
     Resealed,
+    count_secrets,
     give_up_keys,
     reseal_secrets,
     retire_keys,
 )
-from tonne.platform.keys.sealed import count_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing, create_key_file
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings

@@ -9,9 +9,8 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.apps.cli.fields import options_of
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE, EnumChoice
+from tonne.apps.cli.parameters import BUNDLE_CHOICE, MODE, EnumChoice, options_of
 from tonne.apps.cli.selling.closing import close_account_command, reopen_account_command
 from tonne.money.refunds.disputes.shared_payment import resume_orders
 from tonne.platform.db.database import Connection

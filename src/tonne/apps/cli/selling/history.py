@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.apps.cli.files import FILE, read_file, reported_errors
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
+from tonne.apps.cli.parameters import FILE, read_file, reported_errors
 from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.import_history import (
     HistoryImport,

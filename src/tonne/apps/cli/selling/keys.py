@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 import click
 
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
-from tonne.apps.cli.fields import options_of
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import EnumChoice
+from tonne.apps.cli.parameters import EnumChoice, options_of
 from tonne.platform.db.database import Connection
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.values.context import Actor, utc_now

@@ -27,8 +27,7 @@ from tonne.apps.cli.output import (
 )
 from tonne.apps.cli.parameters import EMAIL, MODE, MOMENT, REASON, EnumChoice
 from tonne.apps.lookup.find_orders import FoundOrder, find_keys_any_account, list_newest_any_account
-from tonne.apps.lookup.order_facts import ShownOrder, describe_order
-from tonne.apps.lookup.order_view import collect_timeline
+from tonne.apps.lookup.order_view import ShownOrder, collect_timeline, describe_order
 from tonne.channels.checkout.order_pages.resend_order import OrderMail, resend_order
 from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Connection

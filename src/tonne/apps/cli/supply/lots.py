@@ -1,4 +1,4 @@
-"""tonne lot"""
+"""tonne lot and tonne unit"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from tonne.apps.cli.database import ACTOR, run_in_transaction
-from tonne.apps.cli.files import creating
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import (
     STATUS_STYLES,
     Output,
@@ -19,19 +18,19 @@ from tonne.apps.cli.output import (
     group,
     output_options,
 )
-from tonne.apps.cli.parameters import MODE, check_text
+from tonne.apps.cli.parameters import MODE, check_text, creating
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, utc_now
 from tonne.platform.values.serials import serial_range
-from tonne.supply.retirements.resupply.invalidate_lot import invalidate_lot
-from tonne.supply.retirements.resupply.lot_holders import LotHolder, list_holders_any_account
+from tonne.supply.retirements.resupply.invalidate_lot import LotHolder, invalidate_lot, list_holders_any_account
 from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases
 from tonne.supply.stock.errors import LotNotFound
 from tonne.supply.stock.lots import lot_store
 from tonne.supply.stock.lots.export_lots import export_lots
 from tonne.supply.stock.lots.lot_case_store import CaseState
 from tonne.supply.stock.lots.lots import withdraw_lot
+from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
 
 _mode_option = click.option("--mode", type=MODE, required=True, help="Catalogue to use: live and test have one each.")
 
@@ -243,3 +242,52 @@ def _status(each: lot_store.ListedLot) -> str:
     if each.invalidated_at is not None:
         return f"invalid since {each.invalidated_at.date()}: {each.reason}"
     return f"{each.status} on {each.retired_on}" if each.retired_on else each.status
+
+
+UNIT_COLUMNS: tuple[ValueColumn[Unit], ...] = (
+    *columns("id: unit", "mode", "status", "registry_project_id: project"),
+    TonnesColumn("allocated_quantity", lambda unit: unit.allocated_grams, head="sold"),
+    TonnesColumn("quantity", lambda unit: unit.quantity_grams, head="of"),
+    ValueColumn(
+        "fill_percent", lambda unit: unit.fill_percent, head="fill", show=lambda unit: f"{unit.fill_percent} %"
+    ),
+    ValueColumn("close_at", lambda unit: unit.close_at, head="closes"),
+    ValueColumn("orders_waiting", lambda unit: len(unit.order_ids), head="waiting"),
+    ValueColumn("beneficiary", lambda unit: unit.beneficiary, head="in the name of", shrinks=True),
+    TonnesColumn("free_quantity", lambda unit: unit.free_grams, in_table=False),
+    *columns("registry", "project_name", "account_id", "order_ids", "opened_at", in_table=False),
+)
+
+
+@click.group()
+def unit() -> None:
+    """List and close pooled units, which several orders share."""
+
+
+@unit.command("list")
+@click.option("--mode", type=MODE, help="Only this mode. Default: both.")
+@output_options
+def list_open(mode: Mode | None, output: Output) -> None:
+    """List open units, and those whose rest is for sale.
+
+    An open unit waits for more fractions of its account. It is put on the work list when it is full, or at its closing
+    date. Units in the service's name serve fractions of all accounts.
+    """
+
+    async def work(tx: Connection) -> list[Unit]:
+        modes = [mode] if mode else list(Mode)
+        return [found for each in modes for found in await list_units_any_account(tx, each)]
+
+    output.print_rows(run_in_transaction(work), UNIT_COLUMNS, empty="There are no pooled units.")
+
+
+@unit.command("close")
+@click.argument("unit_id")
+def close(unit_id: str) -> None:
+    """Put an open unit on the work list now, in the service's name.
+
+    Its rest serves later fractions of any account.
+    """
+    service_name = settings_from_environment().seller_name
+    run_in_transaction(close_unit_any_account, unit_id, service_name=service_name, actor=ACTOR, now=utc_now())
+    click.echo(f"Unit {unit_id} is on the work list, in the name of {service_name}.")

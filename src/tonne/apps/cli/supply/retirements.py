@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
-from tonne.apps.cli.files import FILE, creating, read_file, reported_errors
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MODE
+from tonne.apps.cli.parameters import FILE, MODE, creating, read_file, reported_errors
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import format_tonnes

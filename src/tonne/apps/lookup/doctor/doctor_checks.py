@@ -8,7 +8,7 @@ from tonne.channels.webhooks.waiting import WAITING as WEBHOOKS_WAITING
 from tonne.money.cards.waiting import WAITING as PAYMENTS_WAITING
 from tonne.money.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.money.refunds.waiting import WAITING as REFUNDS_WAITING
-from tonne.platform.db.hold import WAITING as HOLD_WAITING
+from tonne.platform.db.queues import WAITING as HOLD_WAITING
 from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.db.server.clock_drift import WAITING as CLOCK_WAITING
 from tonne.platform.documents.mail.waiting import WAITING as MAILS_WAITING

@@ -15,8 +15,7 @@ import structlog
 from msgspec import Struct
 
 from tonne.apps.privacy.retention import removal_store
-from tonne.apps.privacy.retention.archive_file import ArchiveError, ArchiveManifest, ArchiveWriter
-from tonne.apps.privacy.retention.archive_rows import read_lines
+from tonne.apps.privacy.retention.archive_file import ArchiveError, ArchiveManifest, ArchiveWriter, read_lines
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
 from tonne.platform.db.database import Connection, Database

@@ -19,7 +19,7 @@ from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.checkout.links.settings import LinkOwner, lock_link, replace_link, settings_of
 from tonne.channels.checkout.links.signed_query import rotate_link_secret
 from tonne.channels.checkout.links.store import find_link
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.http.json_body import read_values
 from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox

@@ -9,7 +9,7 @@ from tonne.apps.workspace.mix import mix_rows, typed_shares
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, list_account_days, sum_links
 from tonne.channels.checkout.links.settings import LinkOwner, create_link
 from tonne.channels.checkout.links.store import list_links
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox

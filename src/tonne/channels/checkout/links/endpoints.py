@@ -6,7 +6,7 @@ from tonne.channels.checkout.errors import OffsetLinkNotFound
 from tonne.channels.checkout.links import schemas, store
 from tonne.channels.checkout.links.settings import LinkOwner, create_link, lock_link, replace_link
 from tonne.channels.checkout.links.signed_query import rotate_link_secret
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.db.database import Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response

@@ -35,7 +35,7 @@ from tonne.channels.checkout.links.signed_query import (
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.model import hash_token, is_token
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.db.database import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response

@@ -21,7 +21,7 @@ from tonne.channels.checkout.links import store
 from tonne.channels.checkout.links.model import OffsetLink, check_redirect
 from tonne.channels.checkout.links.schemas import OffsetLinkIn, offset_link_out
 from tonne.channels.checkout.links.signed_query import new_link_secret
-from tonne.money.cards.gateways.card_gateways import takes_cards
+from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import AccountNotFound

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from tonne.channels.checkout.errors import NothingToResend
-from tonne.money.invoices.resend_invoice import resend_invoice
+from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.compose import payer_of
 from tonne.platform.db.database import Connection

@@ -29,7 +29,7 @@ from tonne.money.cards.gateways.card import (
     PaymentPages,
     StoredCard,
 )
-from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind

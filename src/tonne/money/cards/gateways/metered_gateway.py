@@ -1,4 +1,4 @@
-"""Counts and times the requests to a card gateway, and makes none while the service is held."""
+"""Which card gateways exist, and which one each mode uses. Requests are counted and timed, and none is made on hold."""
 
 import time
 from collections.abc import Callable, Coroutine
@@ -29,11 +29,15 @@ from tonne.money.cards.gateways.card import (
     RefundResult,
     StoredCard,
 )
+from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
+from tonne.platform.db.database import Database
 from tonne.platform.db.errors import ServiceHeld
-from tonne.platform.db.hold import HoldWatch
+from tonne.platform.db.queues import HoldWatch
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
 from tonne.platform.process.telemetry.spans import Span, SpanKind
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Mode
 
 T = TypeVar("T")
 
@@ -146,3 +150,31 @@ def metered(name: str, gateway: CardGateway, meter: GatewayMetrics, hold: HoldWa
     if isinstance(gateway, PaymentPages) and isinstance(gateway, PayerPages):
         return MeteredPageGateway(name, gateway, meter, hold, gateway, gateway)
     return MeteredGateway(name, gateway, meter, hold)
+
+
+GATEWAY_OF: dict[Mode, str] = {Mode.LIVE: "stripe", Mode.TEST: "simulated"}
+# As customers know them.
+GATEWAY_NAMES = {"stripe": "Stripe", "simulated": "Stripe"}
+
+
+def takes_cards(settings: Settings, mode: Mode) -> bool:
+    """Whether the gateway of the mode is configured."""
+    return mode is Mode.TEST or bool(settings.stripe_secret_key)
+
+
+def card_gateways(
+    database: Database, settings: Settings, meter: GatewayMetrics | None = None, hold: HoldWatch | None = None
+) -> dict[str, CardGateway]:
+    """The configured gateways by name. The caller closes them."""
+    gateways: dict[str, CardGateway] = {"simulated": SimulatedCardGateway(database)}
+    if settings.stripe_secret_key:
+        # Imported only if it is used: the library takes time and memory.
+        from tonne.money.cards.gateways.card_stripe import StripeCardGateway  # noqa: PLC0415
+
+        live = StripeCardGateway(settings.stripe_secret_key, settings.stripe_api_base or None)
+        if live.mode is not Mode.LIVE:
+            raise ValueError("TONNE_STRIPE_SECRET_KEY must be a live key. Test mode uses the simulated gateway.")
+        gateways[GATEWAY_OF[Mode.LIVE]] = live
+    if meter is None or hold is None:
+        return gateways
+    return {name: metered(name, gateway, meter, hold) for name, gateway in gateways.items()}

@@ -25,8 +25,8 @@ from tonne.money.cards.gateways.card import (
     PayerPageFailed,
     PayerPages,
 )
-from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
+from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.read_test_card import card_number_in, read_test_card
 from tonne.money.cards.stored_cards import card_link_store
 from tonne.money.cards.stored_cards.card_link_store import CardLink, DueSetup, find_card_link

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tonne.money.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
 from tonne.money.cards.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
-from tonne.money.cards.gateways.card_gateways import GATEWAY_OF
+from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.invoice_charge_store import make_declined_invoices_due
 from tonne.money.cards.stored_cards import stored_card_store
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due

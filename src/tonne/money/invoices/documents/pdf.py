@@ -15,8 +15,7 @@ from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
 from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, InvoiceRecord, Remaining
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.pdf import PdfFailed, render_pdf
-from tonne.platform.documents.template_language import label_inputs
+from tonne.platform.documents.pdf import PdfFailed, label_inputs, render_pdf
 from tonne.platform.keys.signing.keys import SignDocuments
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.web.translate import Translator, translator

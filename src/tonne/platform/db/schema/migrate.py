@@ -10,8 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.db.schema.migration_files import REPEAT, Migration, all_migrations
-from tonne.platform.db.schema.sql_statements import SqlStatement
+from tonne.platform.db.schema.migration_files import REPEAT, Migration, SqlStatement, all_migrations
 
 # Key of the advisory lock that serialises concurrent migrations. The number is arbitrary.
 _LOCK = 7_405_610_214

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.platform.db.schema.sql_statements import SqlStatement
+from tonne.platform.db.schema.migration_files import SqlStatement
 
 
 class LockMode(StrEnum):

@@ -1,7 +1,7 @@
 """Keeps one organisation from using up all database connections of a process."""
 
 from tonne.platform.http.errors import ServiceUnavailable
-from tonne.platform.process.wait_queue import WaitQueue
+from tonne.platform.process.shared_timer import WaitQueue
 
 
 class FairShare:

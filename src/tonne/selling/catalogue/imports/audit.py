@@ -8,8 +8,7 @@ from typing import Any
 from tonne.platform.documents.sheets.read_sheet import R, Row, RowChanges
 from tonne.platform.events.audit.record import Entry, Values
 from tonne.platform.values.context import Mode, to_wire
-from tonne.selling.catalogue.imports.plan import CataloguePlan
-from tonne.selling.catalogue.imports.rows import BundleProjectRow, DefaultRow, ExchangeRateRow, Files
+from tonne.selling.catalogue.imports.plan import BundleProjectRow, CataloguePlan, DefaultRow, ExchangeRateRow, Files
 from tonne.selling.catalogue.imports.store import CatalogueHead, Ids
 
 

@@ -13,9 +13,16 @@ from tonne.platform.documents.sheets.read_sheet import RowChanges
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.imports import store as import_store
-from tonne.selling.catalogue.imports.plan import CataloguePlan, StoredCatalogue, plan_catalogue
+from tonne.selling.catalogue.imports.plan import (
+    CataloguePlan,
+    DefaultRow,
+    Files,
+    Sheets,
+    StoredCatalogue,
+    plan_catalogue,
+    read_files,
+)
 from tonne.selling.catalogue.imports.rate_changes import check_rates
-from tonne.selling.catalogue.imports.rows import DefaultRow, Files, Sheets, read_files
 from tonne.selling.catalogue.imports.store import CatalogueHead
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from tonne.platform.documents.sheets.columns import RowError
-from tonne.selling.catalogue.imports.rows import ExchangeRateRow
+from tonne.selling.catalogue.imports.plan import ExchangeRateRow
 
 # The first rate of a pair may differ from the typical one by this factor. It finds a shifted decimal point.
 _TYPICAL_FACTOR = 5

@@ -13,9 +13,9 @@ from tonne.platform.db.database import Connection, json_rows
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
+from tonne.selling.catalogue.imports.plan import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow
 from tonne.selling.catalogue.imports.project_rows import ProjectRow
 from tonne.selling.catalogue.imports.rate_changes import KnownRate
-from tonne.selling.catalogue.imports.rows import BundleProjectRow, BundleRow, DefaultRow, ExchangeRateRow
 
 # Any number that no other lock uses. Both modes share it, because serial numbers are unique across modes.
 _LOCK = 7_405_610_215

@@ -7,7 +7,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, Mode, new_id, to_wire
 from tonne.selling.catalogue.errors import BundleNotFound, PriceChangeConflict, PriceChangeNotFound
 from tonne.selling.catalogue.imports.store import find_catalogue, read_bundles
-from tonne.selling.catalogue.prices.price_change_store import PriceChange, insert_change, lock_change, mark_cancelled
+from tonne.selling.catalogue.prices.apply_price_changes import PriceChange, insert_change, lock_change, mark_cancelled
 
 MAX_AHEAD = timedelta(days=730)
 

@@ -1,28 +1,36 @@
-"""The rows of a file of emission factors, and the factors that are part of the package."""
+"""Import emission factors from a CSV file, or those of the package: report every error first, then add versions."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
+from hashlib import sha256
 from importlib import resources
 from typing import Annotated, ClassVar
 
+from msgspec import Struct
+
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import (
     CellError,
     Column,
+    RowError,
     SheetInvalid,
     precision_error,
     quoted,
     text,
     whole,
 )
-from tonne.platform.documents.sheets.read_sheet import Row, Sheet, SheetFile, Values, read_sheet
+from tonne.platform.documents.sheets.read_sheet import Row, RowChanges, Sheet, SheetFile, Values, compare, read_sheet
+from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import parse_decimal
+from tonne.platform.values.context import Actor
 from tonne.platform.values.same_named import same_named
+from tonne.selling.estimates.factors import store
 from tonne.selling.estimates.factors.errors import UnitInvalid
-from tonne.selling.estimates.factors.model import Factor
+from tonne.selling.estimates.factors.model import Factor, FactorSet
 from tonne.selling.estimates.factors.units import parse_unit
 from tonne.selling.estimates.geography.countries import alpha_3
 
@@ -150,3 +158,58 @@ def shipped_factors() -> tuple[Factor, ...]:
     if sheet.errors:
         raise SheetInvalid(sheet.errors)
     return tuple(to_factor(row, version=1, created_at=SHIPPED_AT) for row in sheet.rows)
+
+
+class FactorImport(Struct, frozen=True):
+    """What an import changes, or would change."""
+
+    changes: RowChanges[FactorRow]
+    sources: Sequence[str]
+    licences: Sequence[str]
+
+
+async def import_factors(
+    tx: Connection, file: SheetFile, *, actor: Actor, now: datetime, apply: bool = True
+) -> FactorImport:
+    """All or nothing. Importing the same file again changes nothing.
+
+    A changed factor becomes a new version; estimates keep the one that they were calculated with. With `apply=False`
+    nothing is written.
+    """
+    if apply:
+        await store.lock_factors(tx)
+    sheet = read_factors(file)
+    if not sheet.errors and not sheet.rows:
+        sheet.errors.append(RowError(file.name, None, None, "the file has no rows: add some below the header."))
+    if sheet.errors:
+        raise SheetInvalid(sheet.errors)
+    known = FactorSet((*shipped_factors(), *await store.load_latest(tx)))
+    # Codes are compared as they are stored, also if the file leaves them out.
+    rows = [_with_code(row) for row in sheet.rows]
+    changes = compare(file.name, rows, [to_row(factor) for factor in known.all])
+    planned = FactorImport(
+        changes, sorted({row.source for row in changes.saved}), sorted({row.licence for row in changes.saved})
+    )
+    if apply and changes:
+        versions = {factor.id: factor.version for factor in known.all}
+        added = [to_factor(row, version=versions.get(row.id, 0) + 1, created_at=now) for row in changes.saved]
+        await store.insert_versions(tx, added)
+        await audit.record(
+            tx,
+            None,
+            "emission_factors.imported",
+            actor=actor,
+            at=now,
+            subject_id=file.name,
+            sha256=sha256(file.content).hexdigest(),
+            new=len(changes.new),
+            changed=len(changes.changed),
+            unchanged=changes.unchanged_count,
+            sources=list(planned.sources),
+            licences=list(planned.licences),
+        )
+    return planned
+
+
+def _with_code(row: FactorRow) -> FactorRow:
+    return replace(row, source_code=source_code(row))

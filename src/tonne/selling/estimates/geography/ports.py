@@ -8,7 +8,7 @@ import msgspec
 
 from tonne.selling.estimates.geography.extracts import read_extract
 from tonne.selling.estimates.geography.model import Coordinates, Location
-from tonne.selling.estimates.geography.sea_network import MAX_CACHED_POINTS, haversine_km, nearest_lane, sea_network
+from tonne.selling.estimates.geography.sea_distance import MAX_CACHED_POINTS, haversine_km, nearest_lane, sea_network
 
 # A few places in the list are terminals far from any sea. Ships reach the others on rivers and canals.
 SEA_ACCESS_KM = 300

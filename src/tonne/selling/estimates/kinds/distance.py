@@ -11,8 +11,8 @@ from msgspec import Meta
 from tonne.selling.catalogue.schemas import DecimalText
 from tonne.selling.estimates.calculated import plain, step
 from tonne.selling.estimates.calculated_schemas import ExplainStepOut
-from tonne.selling.estimates.geography.airports import Airport, find_airport
 from tonne.selling.estimates.geography.great_circle import great_circle_km
+from tonne.selling.estimates.geography.places import Airport, find_airport
 from tonne.selling.estimates.kinds.errors import AirportInvalid, DistanceInvalid, RouteRequired
 
 MAX_KM = 100_000

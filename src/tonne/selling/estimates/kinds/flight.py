@@ -8,7 +8,7 @@ from msgspec import Meta
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, mass_out, plain, step, to_grams
 from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn, EstimateMassOut
 from tonne.selling.estimates.factors.model import FactorSet
-from tonne.selling.estimates.geography.airports import load_airports
+from tonne.selling.estimates.geography.places import load_airports
 from tonne.selling.estimates.kinds.air import CabinClass, Haul, air_emissions
 from tonne.selling.estimates.kinds.distance import AirRouteIn, DistanceMethod, DistanceOut, air_distance
 from tonne.selling.estimates.kinds.errors import AirportInvalid, DistanceInvalid, RouteRequired

@@ -31,7 +31,6 @@ from tonne.selling.estimates.calculated_schemas import (
 )
 from tonne.selling.estimates.factors.model import Factor, FactorSet
 from tonne.selling.estimates.factors.schemas import EmissionFactorOut, factor_out
-from tonne.selling.estimates.geography.airports import Airport
 from tonne.selling.estimates.geography.errors import (
     AddressNotFound,
     DestinationCodeInvalid,
@@ -41,7 +40,7 @@ from tonne.selling.estimates.geography.errors import (
 from tonne.selling.estimates.geography.great_circle import great_circle_km
 from tonne.selling.estimates.geography.inland_distance import DETOUR, with_detour
 from tonne.selling.estimates.geography.model import Location
-from tonne.selling.estimates.geography.places import PlaceIn, resolve_place
+from tonne.selling.estimates.geography.places import Airport, PlaceIn, resolve_place
 from tonne.selling.estimates.kinds.air import air_emissions
 from tonne.selling.estimates.kinds.distance import Distance, DistanceMethod, DistanceOut, DistanceUnit, given_distance
 from tonne.selling.estimates.kinds.errors import DistanceInvalid, RouteRequired

@@ -17,14 +17,13 @@ from tonne.platform.http.route import Request, Response, Route, RouteMaker, json
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.estimates.calculate_estimate import CalculateEstimate
+from tonne.selling.estimates.calculate_estimate import CalculateEstimate, QuoteEstimate
 from tonne.selling.estimates.calculated import EstimateKind
 from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.calculated_store import find_by_used_key
 from tonne.selling.estimates.errors import EstimateNotFound
 from tonne.selling.estimates.purchases.calculate import TRANSACTIONS, with_rates
 from tonne.selling.estimates.purchases.schemas import MAX_BATCH, TransactionIn, TransactionOut
-from tonne.selling.estimates.quote_estimate import QuoteEstimate
 
 _log = structlog.get_logger()
 TransactionResult = Annotated[

@@ -9,10 +9,10 @@ from tonne.selling.estimates.calculated import emission_step, mass_out, plain, s
 from tonne.selling.estimates.calculated_schemas import ExplainStepOut
 from tonne.selling.estimates.factors.model import UK, Factor, FactorSet
 from tonne.selling.estimates.factors.schemas import factor_out
-from tonne.selling.estimates.geography.airports import Airport
 from tonne.selling.estimates.geography.countries import alpha_3, find_country
 from tonne.selling.estimates.geography.inland_distance import DETOUR
 from tonne.selling.estimates.geography.model import Location
+from tonne.selling.estimates.geography.places import Airport
 from tonne.selling.estimates.kinds.air import PUBLISHED_HAULS, haul_of
 from tonne.selling.estimates.kinds.distance import Distance, DistanceMethod, DistanceOut, DistanceUnit
 from tonne.selling.estimates.shipping import schemas

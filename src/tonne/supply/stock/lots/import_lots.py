@@ -25,8 +25,7 @@ from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Actor, Mode, new_id
 from tonne.selling.catalogue.imports.audit import catalogue_entries, import_entry, row_entries
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
-from tonne.selling.catalogue.imports.plan import CataloguePlan, check_project
-from tonne.selling.catalogue.imports.rows import FileKind, Files
+from tonne.selling.catalogue.imports.plan import CataloguePlan, FileKind, Files, check_project
 from tonne.selling.catalogue.sources import lock_members
 from tonne.selling.orders.queue import wake_all_short
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account, is_removed_project_held_any_account
