@@ -1,4 +1,4 @@
-"""The operator's list of orders, and jumping to a page, an order, a certificate or a customer, among all organisations."""
+"""The operator's list of orders; and jumping to a page, an order, a certificate or a customer of any organisation."""
 
 from msgspec import field
 
