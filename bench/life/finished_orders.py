@@ -17,6 +17,7 @@ from bench.copies import (
 )
 from bench.environment import Environment
 from tonne.platform.db.database import Connection
+from tonne.platform.db.json_compression import decompress_json
 
 TABLES = (
     "orders",
@@ -153,7 +154,7 @@ FROM (SELECT copy.account_id, copy.order_id, copy.organisation_id, lot.line_posi
       FROM bench_copies copy CROSS JOIN bench_lots lot) piece
 CROSS JOIN LATERAL generate_series(piece.start / 1000000, (piece.start + piece.quantity_grams - 1) / 1000000) AS unit
 """
-CERTIFICATE = "SELECT number, convert_from(record, 'UTF8') AS record FROM certificates WHERE order_id = $1"
+CERTIFICATE = "SELECT number, record FROM certificates WHERE order_id = $1"
 LINES_OF_COPIES = """
 JOIN (SELECT share.order_id, string_agg({line}, ',' ORDER BY share.line_position, share.parcel_id) AS lines
       FROM shares share JOIN bench_lots lot ON lot.parcel_prefix = substr(share.parcel_id, 5, 14)
@@ -163,20 +164,21 @@ JOIN (SELECT share.order_id, string_agg({line}, ',' ORDER BY share.line_position
 
 
 async def _copy_certificates(connection: Connection, order: OrderTemplate) -> None:
-    """The lines state the shares of the copy, each with its own serial number."""
+    """The lines state the shares of the copy, each with its own serial number. PostgreSQL cannot compress them."""
     found = await connection.fetchrow(CERTIFICATE, order.id)
     if found is None:
         raise LookupError("there is no certificate to copy")
     number = "'TEST-' || upper(left(md5('certificate ' || copy.number), 19))"
     values = [(found["number"], number), (order.id, "copy.order_id"), (found["number"], number)]
-    lines = msgspec.json.decode(found["record"])["lines"]
+    record = decompress_json(found["record"]).decode()
+    lines = msgspec.json.decode(record)["lines"]
     values.append((msgspec.json.encode(lines).decode(), "'[' || stated.lines || ']'"))
     changes = {
         **OF_THE_COPY,
         "organisation_id": "copy.organisation_id",
         "number": number,
         "issued_at": "copy.created_at",
-        "record": f"convert_to({text_of(found['record'], values)}, 'UTF8')",
+        "record": f"convert_to({text_of(record, values)}, 'UTF8')",
     }
     cases = "".join(f" WHEN '{line['project_id']}' THEN {_line_of_copy(line)}" for line in lines)
     joined = LINES_OF_COPIES.format(line=f"CASE lot.registry_project_id{cases} END")
@@ -201,7 +203,6 @@ WHERE project.account_id = $1 AND project.order_id = $2
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ON CONFLICT (account_id, month, bundle_id, project_id) DO UPDATE SET grams = retired_totals.grams + excluded.grams
 """
-# Triggers do not run for copies.
 ADD_RETIRED_VINTAGES = """
 INSERT INTO retired_vintages AS total (account_id, year, registry, registry_project_id, vintage, grams)
 SELECT copy.account_id, extract(year FROM copy.created_at AT TIME ZONE 'UTC')::smallint, lot.registry,

@@ -19,6 +19,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.order_pages.certificate_mails import LEASE, MailCertificates
 from tonne.channels.checkout.queue import claim_mails, finish_mail
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.context import utc_now
 
 HOSTILE = "Ada\r\nBcc: eve@evil.example\r\n\r\nClick here =?utf-8?q?x?= \u202e"
@@ -55,7 +56,7 @@ class Post:
             return [dict(row) for row in await connection.fetch(statement, *values)]
 
     async def rewrite(self, number: str, record: bytes, **changes: str) -> None:
-        changed = msgspec.json.encode(msgspec.json.decode(record) | changes)
+        changed = msgspec.json.encode(msgspec.json.decode(decompress_json(record)) | changes)
         await self.sql("UPDATE certificates SET record = $2 WHERE number = $1", number, changed)
 
     async def mails(self) -> list[EmailMessage]:

@@ -12,7 +12,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.channels.public_pages.store import save_page, take_slug
 from tonne.platform.values.context import Mode, Scope
-from tonne.supply.certificates.record import CertificateLine, CertificateRecord, SharedUnit
+from tonne.supply.certificates.record import CertificateLine, CertificateRecord, SharedUnit, encode_record
 from tonne.supply.certificates.store import find_by_number_any_account
 
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e&amp;\'"'
@@ -68,7 +68,7 @@ async def rewrite(services: Services, number: str, **changes: Any) -> None:
     """Replace the record of a certificate."""
     record = msgspec.structs.replace(await record_of(services, number), **changes)
     async with services.database.transaction() as tx:
-        await tx.execute("UPDATE certificates SET record = $2 WHERE number = $1", number, msgspec.json.encode(record))
+        await tx.execute("UPDATE certificates SET record = $2 WHERE number = $1", number, encode_record(record))
 
 
 async def make_hostile(services: Services, number: str, text: str = HOSTILE) -> None:

@@ -1,6 +1,6 @@
 """Makes a dictionary of `tonne.platform.db.json_compression` from invented documents.
 
-    python -m tests.base.train_dictionary order FILE
+    python -m tests.platform.values.train_dictionary order FILE
 
 The result depends on the version of zstd, and stored documents depend on the result: never replace the file of a
 released dictionary. Train a new one when documents have got other fields, and add it as a new member.
@@ -9,6 +9,7 @@ released dictionary. Train a new one when documents have got other fields, and a
 import random
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,13 @@ from tonne.selling.catalogue.schemas import BundleItemOut
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus, PaymentState, ProjectStatus
 from tonne.selling.orders.schemas import BeneficiaryOut, OrderOut, ProjectItemOut
 from tonne.supply.certificates.record import CertificateLine, CertificateRecord, RetiredInAdvance, SharedUnit
+from tonne.supply.transparency.statements import (
+    WaitingStatement,
+    certificate_facts,
+    certificate_names,
+    compose_statement,
+)
+from tonne_verify.openings import StatementKind
 
 SAMPLES = 6_000
 BYTES = 4_096
@@ -38,6 +46,9 @@ _TYPES = (
     *("Household devices", "Blue carbon", "Direct air capture", "Improved forest management"),
 )
 _COUNTRIES = ("Brazil", "India", "Kenya", "Peru", "Indonesia", "Vietnam", "Ghana", "Germany", "Mexico", "Zambia")
+_RETIREMENT_FACTS = (
+    *("registry", "project_id", "vintage", "serial_range", "quantity", "retired_on", "retirement_url"),
+)
 _HOSTS = ("https://offsets.example.com", "https://tonne.example.org", "https://carbon.example.net")
 
 
@@ -193,7 +204,23 @@ def _line(host: str, beneficiary: str, issued_on: str) -> CertificateLine:
     )
 
 
-KINDS: dict[str, Callable[[], bytes]] = {"order": order_sample, "certificate": certificate_sample}
+def statement_sample() -> bytes:
+    """As many retirements as certificates."""
+    record = msgspec.json.decode(certificate_sample())
+    at = datetime.fromisoformat(record["issued_at"])
+    if _RNG.random() < 0.5:
+        waiting = WaitingStatement(1, record["mode"], StatementKind.ISSUED, record["number"], 1, at, None)
+        return compose_statement(waiting, certificate_facts(record), certificate_names(record)).statement
+    facts = {name: record["lines"][0][name] for name in _RETIREMENT_FACTS}
+    waiting = WaitingStatement(1, record["mode"], StatementKind.RETIREMENT, _id("par"), 1, at, None)
+    return compose_statement(waiting, facts, None).statement
+
+
+KINDS: dict[str, Callable[[], bytes]] = {
+    "order": order_sample,
+    "certificate": certificate_sample,
+    "statement": statement_sample,
+}
 
 
 def main(kind: str, file: str) -> None:

@@ -219,7 +219,7 @@ class Shop(Scene):
         async with self.database.connection() as connection:
             record = await find_certificate(connection, order.scope, order.id)
         assert record is not None
-        facts: dict[str, Any] = msgspec.json.decode(record)
+        facts: dict[str, Any] = msgspec.to_builtins(record)
         return facts
 
     async def cuts(self) -> list[Cut]:

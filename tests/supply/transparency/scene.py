@@ -9,6 +9,7 @@ from tests.supply.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
@@ -137,7 +138,7 @@ class LogScene(Shop):
         first = 0 if generation == 1 else 1
         assert sorted(row["position"] for row in rows) == list(range(first, log.size))
         for row in rows:
-            opening = Opening(msgspec.json.decode(row["statement"]), row["salt"])
+            opening = Opening(msgspec.json.decode(decompress_json(row["statement"])), row["salt"])
             assert opening.commitment() == entries[row["position"]]
         return entries
 
@@ -150,7 +151,7 @@ class LogScene(Shop):
         )
         return [
             Opening(
-                msgspec.json.decode(row["statement"]),
+                msgspec.json.decode(decompress_json(row["statement"])),
                 row["salt"],
                 None if row["names"] is None else msgspec.json.decode(row["names"]),
                 row["names_salt"],

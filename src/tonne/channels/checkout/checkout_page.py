@@ -64,7 +64,7 @@ class _CheckoutView(msgspec.Struct, frozen=True):
     is_pending: bool
     # A payment arrived with another amount: the operator decides what becomes of it.
     is_mismatched: bool
-    certificate: bytes | None
+    certificate: CertificateRecord | None
 
     @property
     def state(self) -> str:
@@ -179,8 +179,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         view = await self._view(request)
         if view.certificate is None:
             raise CheckoutNotFound(N_("There is no certificate yet. Come back when the order is complete."))
-        record = msgspec.json.decode(view.certificate, type=CertificateRecord)
-        response = await self.certificates.answer(record)
+        response = await self.certificates.answer(view.certificate)
         response.headers["Cache-Control"] = "no-store"
         return response
 

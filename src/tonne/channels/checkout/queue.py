@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import asyncpg
-import msgspec
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import OrderKey
-from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.record import CertificateRecord, decode_record
 
 
 class DueCheckout(Struct, frozen=True):
@@ -135,7 +134,7 @@ RETURNING checkouts.organisation_id, checkouts.account_id, checkouts.mode, check
 async def claim_mails(connection: Connection, now: datetime, leased_until: datetime, limit: int) -> list[DueMail]:
     """Lease checkouts whose order is complete until `leased_until`."""
     return [
-        value_of(DueMail, row, scope=scope_of(row), record=msgspec.json.decode(row["record"], type=CertificateRecord))
+        value_of(DueMail, row, scope=scope_of(row), record=decode_record(row["record"]))
         for row in await connection.fetch(CLAIM_MAILS, now, leased_until, limit)
     ]
 

@@ -3,11 +3,9 @@
 from datetime import datetime
 from typing import NamedTuple
 
-import msgspec
-
 from tonne.platform.db.database import Connection, scope_of
 from tonne.platform.values.context import Scope
-from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.record import CertificateRecord, decode_record
 
 
 class DueCertificate(NamedTuple):
@@ -47,7 +45,7 @@ async def claim_changed(
             scope=scope_of(row),
             order_id=row["order_id"],
             email=row["email"] or "",
-            record=msgspec.json.decode(row["record"], type=CertificateRecord),
+            record=decode_record(row["record"]),
             withdrawn_reason=row["state_reason"],
             leased_until=row["next_mail_at"],
         )

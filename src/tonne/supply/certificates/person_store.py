@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-import msgspec
-
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
-from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.record import CertificateRecord, decode_record, encode_record
 from tonne.supply.transparency.record_statements import erase_names
 
 
@@ -30,7 +28,7 @@ async def lock_certificates(tx: Connection, scope: Scope, order_id: str) -> list
     """Those of an order, also the replaced ones."""
     return [
         OwnCertificate(
-            msgspec.json.decode(row["record"], type=CertificateRecord),
+            decode_record(row["record"]),
             row["state_reason"],
             row["is_public"],
             row["next_mail_at"],
@@ -51,7 +49,7 @@ async def overwrite_certificate(tx: Connection, scope: Scope, certificate: OwnCe
         OVERWRITE,
         scope.account_id,
         certificate.record.number,
-        msgspec.json.encode(certificate.record),
+        encode_record(certificate.record),
         certificate.state_reason,
         certificate.is_public,
     )

@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.context import Mode, Timestamp
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.catalogue import schemas
@@ -111,6 +112,15 @@ class CertificateRecord(msgspec.Struct, frozen=True):
             examples=[None],
         ),
     ] = None
+
+
+def encode_record(record: CertificateRecord) -> bytes:
+    """The form in which `certificates.record` stores it."""
+    return msgspec.json.encode(record)
+
+
+def decode_record(stored: bytes) -> CertificateRecord:
+    return msgspec.json.decode(decompress_json(stored), type=CertificateRecord)
 
 
 class CertificateState(StrEnum):

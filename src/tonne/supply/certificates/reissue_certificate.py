@@ -25,9 +25,17 @@ from tonne.supply.certificates.record import (
     CertificateState,
     Replacement,
     RetiredInAdvance,
+    decode_record,
+    encode_record,
 )
 from tonne.supply.certificates.store import compose_certificate, public_address, read_lines
-from tonne.supply.certificates.totals import add_totals, month_of, subtract_totals
+from tonne.supply.certificates.totals import (
+    add_totals,
+    add_vintages,
+    month_of,
+    subtract_totals,
+    subtract_vintages,
+)
 from tonne.supply.stock.errors import CertificateNotAvailable, CertificateNotValid
 from tonne.supply.transparency.record_statements import NewStatement, record_statements
 from tonne_verify.openings import StatementKind
@@ -98,7 +106,7 @@ async def _lock_current(tx: Connection, order: Order) -> _CurrentCertificate:
     row = await tx.fetchrow(LOCK_CURRENT, order.scope.account_id, order.id)
     if row is None:
         raise CertificateNotAvailable
-    record = msgspec.json.decode(row["record"], type=CertificateRecord)
+    record = decode_record(row["record"])
     return _CurrentCertificate(record, CertificateState(row["state"]), row["is_public"], row["completed_at"])
 
 
@@ -136,7 +144,7 @@ async def _replace(
         order.scope.mode,
         new.number,
         now,
-        msgspec.json.encode(new),
+        encode_record(new),
         old.number,
         None if order.email is None else now,
         is_public,
@@ -184,6 +192,9 @@ async def reissue_certificate(
     # The new certificate leads to the old one, which may be in a private name.
     is_public = current.is_public and order.is_named_in_public
     await _replace(tx, order, old, new, reason=reason, is_public=is_public, now=now)
+    if current.state is CertificateState.VALID:
+        await subtract_vintages(tx, order.scope, old, current.completed_at)
+    await add_vintages(tx, [(order.scope.account_id, current.completed_at, new)])
     await _change_totals(tx, current, former, order)
     address = public_address(base_url, new.number) if is_public else None
     reissued = replace(order, public_certificate_url=address)
@@ -224,6 +235,7 @@ async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, act
     mail_at = None if order.email is None else now
     await tx.execute(MARK_WITHDRAWN, order.scope.account_id, number, reason, now, mail_at)
     await record_statements(tx, [_statement_with_reason(order, StatementKind.WITHDRAWN, number, reason, now)])
+    await subtract_vintages(tx, order.scope, current.record, current.completed_at)
     await subtract_totals(tx, order, month_of(current.completed_at))
     await audit.record(
         tx,

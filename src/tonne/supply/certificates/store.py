@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tonne.platform.db.database import Connection, columns, scope_of, value_of
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, Scope, to_wire
 from tonne.platform.values.paging import START, Position
@@ -20,6 +21,7 @@ from tonne.platform.values.serials import serial_range
 from tonne.selling.orders.model import Order
 from tonne.supply.certificates import record as certificate_record
 from tonne.supply.certificates.logo_store import keep_logos
+from tonne.supply.certificates.totals import add_vintages
 from tonne.supply.stock.lots.lots import earliest_day
 from tonne.supply.transparency.record_statements import NewStatement, record_statements
 from tonne_verify.openings import StatementKind
@@ -91,8 +93,10 @@ async def issue_certificates(
         now,
         *columns(orders, "scope.account_id, id, scope.organisation_id, scope.mode, is_named_in_public"),
         [record.number for record in records],
-        [msgspec.json.encode(record) for record in records],
+        [certificate_record.encode_record(record) for record in records],
     )
+    accounts = [order.scope.account_id for order in orders]
+    await add_vintages(tx, [(account_id, now, record) for account_id, record in zip(accounts, records, strict=True)])
     await record_statements(
         tx,
         [NewStatement(record.mode, StatementKind.ISSUED, record.number, now) for record in records],
@@ -171,10 +175,12 @@ SELECT record FROM certificates WHERE account_id = $1 AND order_id = $2 AND stat
 """
 
 
-async def find_certificate(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
+async def find_certificate(
+    connection: Connection, scope: Scope, order_id: str
+) -> certificate_record.CertificateRecord | None:
     """The record of the order's current certificate, which is valid or withdrawn."""
-    record: bytes | None = await connection.fetchval(FIND_CERTIFICATE, scope.account_id, order_id)
-    return record
+    stored: bytes | None = await connection.fetchval(FIND_CERTIFICATE, scope.account_id, order_id)
+    return None if stored is None else certificate_record.decode_record(stored)
 
 
 FIND_WITHDRAWAL = """
@@ -233,7 +239,7 @@ async def find_by_number_any_account(connection: Connection, number: str) -> Sto
 
 def stored_certificate(row: asyncpg.Record) -> StoredCertificate:
     """From the columns of `STORED`."""
-    record = msgspec.json.decode(row["record"], type=certificate_record.CertificateRecord)
+    record = certificate_record.decode_record(row["record"])
     return value_of(StoredCertificate, row, scope=scope_of(row), record=record)
 
 
@@ -275,6 +281,7 @@ async def record_document_any_account(connection: Connection, number: str, sha25
 
 # A page reads at most this many certificates. If too few of them match, it says from where to continue.
 SCANNED = 3_000
+_AT_ONCE = 300
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -296,44 +303,50 @@ class ListedCertificates(Struct, frozen=True):
 
 
 LIST_OF_ORGANISATION = f"""
-SELECT {STORED}, number, issued_at, place, matches FROM (
-    SELECT {STORED}, number, issued_at, row_number() OVER () AS place,
-           $7::text IS NULL OR strpos(lower(convert_from(record, 'UTF8')), lower($7)) > 0 AS matches
-    FROM (SELECT {STORED}, number, issued_at FROM certificates
-          WHERE organisation_id = $1 AND mode = $2 AND (issued_at, number) < ($3, $4) AND issued_at >= $5
-          ORDER BY issued_at DESC, number DESC LIMIT {SCANNED}) AS newest
-) AS scanned WHERE matches OR place = {SCANNED} LIMIT $6
+SELECT {STORED}, number, issued_at FROM certificates
+WHERE organisation_id = $1 AND mode = $2 AND (issued_at, number) < ($3, $4) AND issued_at >= $5
+ORDER BY issued_at DESC, number DESC LIMIT $6
 """  # noqa: S608 - constants
 
 
 async def list_certificates(
     connection: Connection, organisation_id: str, requested: CertificateFilter, start: Position = START, *, limit: int
 ) -> ListedCertificates:
-    before = start
+    place = start
     if requested.until is not None and requested.until <= start.created_at:
-        before = Position(requested.until, "")
-    rows = await connection.fetch(
-        LIST_OF_ORGANISATION,
-        organisation_id,
-        requested.mode,
-        before.created_at,
-        before.id,
-        requested.since or _EARLIEST,
-        limit + 1,
-        requested.text,
-    )
-    return _page(rows, limit)
+        place = Position(requested.until, "")
+    found: list[asyncpg.Record] = []
+    at_once = limit + 1 if requested.text is None else _AT_ONCE
+    # In several statements, so that other requests are served meanwhile.
+    for _ in range(SCANNED // _AT_ONCE):
+        rows = await connection.fetch(
+            LIST_OF_ORGANISATION,
+            organisation_id,
+            requested.mode,
+            place.created_at,
+            place.id,
+            requested.since or _EARLIEST,
+            at_once,
+        )
+        found += [row for row in rows if _has(row["record"], requested.text)]
+        if len(found) > limit:
+            return _listed(found[:limit], _place(found[limit - 1]))
+        if len(rows) < at_once:
+            return _listed(found, None)
+        place = _place(rows[-1])
+    return _listed(found, place, is_short=True)
 
 
-def _page(rows: Sequence[asyncpg.Record], limit: int) -> ListedCertificates:
-    found = [row for row in rows if row["matches"]]
-    shown = [stored_certificate(row) for row in found[:limit]]
-    if len(found) > limit:
-        last = found[limit - 1]
-        return ListedCertificates(shown, Position(last["issued_at"], last["number"]), is_short=False)
-    if rows and rows[-1]["place"] == SCANNED:
-        return ListedCertificates(shown, Position(rows[-1]["issued_at"], rows[-1]["number"]), is_short=True)
-    return ListedCertificates(shown, None, is_short=False)
+def _has(stored: bytes, text: str | None) -> bool:
+    return text is None or text.lower() in decompress_json(stored).decode().lower()
+
+
+def _place(row: asyncpg.Record) -> Position:
+    return Position(row["issued_at"], row["number"])
+
+
+def _listed(rows: Sequence[asyncpg.Record], after: Position | None, *, is_short: bool = False) -> ListedCertificates:
+    return ListedCertificates([stored_certificate(row) for row in rows], after, is_short)
 
 
 FIND_NAMED = f"""

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns
+from tonne.platform.values.amounts import MassUnit, to_grams
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order
+from tonne.supply.certificates.record import CertificateRecord
 
 
 class _Total(Struct):
@@ -87,3 +91,50 @@ async def subtract_totals(tx: Connection, order: Order, month: date) -> None:
 def month_of(moment: datetime) -> date:
     """The first day of its month in UTC."""
     return moment.astimezone(UTC).date().replace(day=1)
+
+
+class _Vintage(Struct):
+    account_id: str
+    year: int
+    registry: str
+    registry_project_id: str
+    vintage: int
+    grams: int = 0
+
+
+_VINTAGE = "account_id, year, registry, registry_project_id, vintage"
+_NEW_VINTAGES = f"""unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::smallint[], $6::bigint[])
+    AS new ({_VINTAGE}, grams)"""
+# Sorted, as ADD_TOTALS is.
+ADD_VINTAGES = f"""
+INSERT INTO retired_vintages AS total ({_VINTAGE}, grams)
+SELECT {_VINTAGE}, grams FROM {_NEW_VINTAGES} ORDER BY {_VINTAGE}
+ON CONFLICT ({_VINTAGE}) DO UPDATE SET grams = total.grams + excluded.grams
+"""  # noqa: S608 - constants
+
+
+async def add_vintages(tx: Connection, entries: Sequence[tuple[str, datetime, CertificateRecord]]) -> None:
+    """Add the lines of new certificates: each with its account, and when the order was completed."""
+    await tx.execute(ADD_VINTAGES, *columns(_vintages(entries), f"{_VINTAGE}, grams"))
+
+
+SUBTRACT_VINTAGES = f"""
+UPDATE retired_vintages total SET grams = total.grams - new.grams FROM {_NEW_VINTAGES}
+WHERE (total.account_id, total.year, total.registry, total.registry_project_id, total.vintage)
+    = (new.account_id, new.year, new.registry, new.registry_project_id, new.vintage)
+"""  # noqa: S608 - a constant
+
+
+async def subtract_vintages(tx: Connection, scope: Scope, record: CertificateRecord, completed_at: datetime) -> None:
+    """Take a certificate that is no longer valid out of the totals."""
+    gone = _vintages([(scope.account_id, completed_at, record)])
+    await tx.execute(SUBTRACT_VINTAGES, *columns(gone, f"{_VINTAGE}, grams"))
+
+
+def _vintages(entries: Sequence[tuple[str, datetime, CertificateRecord]]) -> list[_Vintage]:
+    totals: dict[tuple[str, int, str, str, int], _Vintage] = {}
+    for account_id, completed_at, record in entries:
+        for line in record.lines:
+            key = (account_id, completed_at.astimezone(UTC).year, line.registry, line.project_id, int(line.vintage))
+            totals.setdefault(key, _Vintage(*key)).grams += to_grams(Decimal(line.quantity), MassUnit.T)
+    return list(totals.values())

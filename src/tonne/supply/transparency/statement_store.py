@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tonne.platform.db.database import Connection, columns, value_of
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.statements import ComposedStatement, WaitingStatement
@@ -68,5 +69,5 @@ async def read_openings(tx: Connection, log: Log) -> AsyncIterator[dict[str, Any
     """The published entries in their order. Entry 0 of a log that was opened again states nothing."""
     async for row in tx.cursor(READ_OPENINGS, log.id, log.published_size):
         names = None if row["names"] is None else msgspec.json.decode(row["names"])
-        opening = Opening(msgspec.json.decode(row["statement"]), row["salt"], names, row["names_salt"])
+        opening = Opening(msgspec.json.decode(decompress_json(row["statement"])), row["salt"], names, row["names_salt"])
         yield {"origin": log.origin, "position": row["position"], **opening.to_json()}

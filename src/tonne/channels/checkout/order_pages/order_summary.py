@@ -53,7 +53,7 @@ async def read_order_summary(
         await find_merchant(connection, order.scope, order.offset_link_id),
         await expected_completion(connection, order, settings=settings, now=now),
         await find_order_url(connection, order, settings=settings),
-        None if record is None else msgspec.json.decode(record, type=CertificateRecord),
+        record,
         await find_withdrawal(connection, order.scope, order.id),
         order.public_certificate_url if is_shown else None,
     )

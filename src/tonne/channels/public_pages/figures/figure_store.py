@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import START, Position
 
@@ -128,10 +129,10 @@ ORDER BY issued_at DESC, number DESC LIMIT $5
 async def list_certificates(
     connection: Connection, scope: Scope, period: FigurePeriod, start: Position = START, *, limit: int
 ) -> list[tuple[Position, bytes]]:
-    """The valid ones that name nobody in private, newest first, each with its record."""
+    """The valid ones that name nobody in private, newest first, each with the JSON of its record."""
     since = datetime(period.first_day.year, 1, 1, tzinfo=UTC)
     until = datetime((period.year or START.created_at.year - 1) + 1, 1, 1, tzinfo=UTC)
     if start.created_at > until:
         start = Position(until, "")
     rows = await connection.fetch(LIST_CERTIFICATES, scope.account_id, start.created_at, start.id, since, limit)
-    return [(Position(row["issued_at"], row["number"]), row["record"]) for row in rows]
+    return [(Position(row["issued_at"], row["number"]), decompress_json(row["record"])) for row in rows]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import IO, ClassVar
 
-import msgspec
 import structlog
 
 from tonne.platform.db.database import Connection, Database
@@ -18,7 +17,6 @@ from tonne.supply.certificates.packs import model, store
 from tonne.supply.certificates.packs.model import MOST_CERTIFICATES, AuditPack
 from tonne.supply.certificates.packs.store import count_waiting, delete_pack, insert_pack, list_numbers
 from tonne.supply.certificates.packs.tables import PackTables
-from tonne.supply.certificates.record import CertificateRecord
 
 MOST_WAITING = 3
 KEPT = timedelta(days=7)
@@ -119,8 +117,7 @@ class MakeAuditPacks:
     async def _add_batch(
         self, archive: zipfile.ZipFile, tables: PackTables, pack: AuditPack, numbers: list[str]
     ) -> int:
-        found = await self._database.run(store.list_records, pack.organisation_id, pack.mode, numbers)
-        records = [msgspec.json.decode(record, type=CertificateRecord) for record in found]
+        records = await self._database.run(store.list_records, pack.organisation_id, pack.mode, numbers)
         for record in records:
             archive.writestr(f"certificates/{record.number}.pdf", await self._certificates.render(record))
             tables.add(record)

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.supply.certificates.packs.model import AuditPack
+from tonne.supply.certificates.record import CertificateRecord, decode_record
 
 _COLUMNS = (
     "organisation_id, mode, id, first_day, last_day, status, done, total, bytes, failures, created_at, expires_at"
@@ -34,9 +35,12 @@ WHERE number = ANY ($3) AND organisation_id = $1 AND mode = $2 AND state = 'vali
 """
 
 
-async def list_records(connection: Connection, organisation_id: str, mode: Mode, numbers: Sequence[str]) -> list[bytes]:
+async def list_records(
+    connection: Connection, organisation_id: str, mode: Mode, numbers: Sequence[str]
+) -> list[CertificateRecord]:
     """A certificate that was replaced meanwhile is left out."""
-    return [row["record"] for row in await connection.fetch(LIST_RECORDS, organisation_id, mode, numbers)]
+    rows = await connection.fetch(LIST_RECORDS, organisation_id, mode, numbers)
+    return [decode_record(row["record"]) for row in rows]
 
 
 LIST_MECHANISMS = "SELECT registry, registry_project_id, mechanism FROM projects WHERE mode = $1"

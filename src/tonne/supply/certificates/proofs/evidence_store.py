@@ -2,7 +2,8 @@
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.context import Mode
 
 
@@ -57,5 +58,9 @@ async def read_statements_any_account(
     """What is stated about a certificate and about all retirements of its order, and the kinds of those statements
     that no checkpoint covers yet."""
     rows = await connection.fetch(READ_STATEMENTS, mode, number)
-    covered = [CoveredStatement(**row) for row in rows if row["note"] is not None]
+    covered = [
+        value_of(CoveredStatement, row, statement=decompress_json(row["statement"]))
+        for row in rows
+        if row["note"] is not None
+    ]
     return covered, {row["kind"] for row in rows if row["note"] is None}

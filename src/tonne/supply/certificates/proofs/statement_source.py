@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tonne.platform.db.database import Connection
+from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.statements import StatedRows, WaitingStatement
 from tonne_verify.openings import StatementKind
@@ -29,7 +30,7 @@ async def _read_certificates_any_account(
 ) -> dict[str, tuple[dict[str, Any], str | None]]:
     """The record of each certificate, and the number that replaces it."""
     rows = await connection.fetch(READ_CERTIFICATES, list(numbers))
-    return {row["number"]: (msgspec.json.decode(row["record"]), row["replaced_by"]) for row in rows}
+    return {row["number"]: (msgspec.json.decode(decompress_json(row["record"])), row["replaced_by"]) for row in rows}
 
 
 READ_RETIREMENTS = """

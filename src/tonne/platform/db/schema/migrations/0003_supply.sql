@@ -406,46 +406,6 @@ CREATE UNIQUE INDEX certificates_changed ON certificates (mode, status_index)
 CREATE TRIGGER certificate_numbers_not_while_held BEFORE INSERT ON certificates
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
 
--- One statement for all certificates of a batch. Sorted to prevent deadlocks between workers.
-CREATE FUNCTION count_new_vintages() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO retired_vintages AS total (account_id, year, registry, registry_project_id, vintage, grams)
-    SELECT added.account_id, extract(year FROM first.completed_at AT TIME ZONE 'UTC')::smallint AS year,
-           line ->> 'registry' AS registry, line ->> 'project_id' AS registry_project_id,
-           (line ->> 'vintage')::smallint AS vintage, sum((line ->> 'quantity')::numeric * 1000000)::bigint
-    FROM added
-    CROSS JOIN LATERAL (SELECT min(issued_at) AS completed_at FROM certificates
-                        WHERE certificates.account_id = added.account_id AND certificates.order_id = added.order_id) first
-    CROSS JOIN LATERAL json_array_elements(convert_from(added.record, 'UTF8')::json -> 'lines') AS line
-    WHERE added.state = 'valid'
-    GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
-    ON CONFLICT (account_id, year, registry, registry_project_id, vintage)
-    DO UPDATE SET grams = total.grams + excluded.grams;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER vintages_are_counted AFTER INSERT ON certificates
-    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_vintages();
-
--- A certificate that is replaced or withdrawn is never valid again.
-CREATE FUNCTION subtract_vintages() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE retired_vintages total SET grams = total.grams - gone.grams
-    FROM (SELECT extract(year FROM first.completed_at AT TIME ZONE 'UTC')::smallint AS year,
-                 line ->> 'registry' AS registry, line ->> 'project_id' AS registry_project_id,
-                 (line ->> 'vintage')::smallint AS vintage, sum((line ->> 'quantity')::numeric * 1000000)::bigint AS grams
-          FROM (SELECT min(issued_at) AS completed_at FROM certificates
-                WHERE certificates.account_id = NEW.account_id AND certificates.order_id = NEW.order_id) first
-          CROSS JOIN LATERAL json_array_elements(convert_from(NEW.record, 'UTF8')::json -> 'lines') AS line
-          GROUP BY 1, 2, 3, 4) gone
-    WHERE total.account_id = NEW.account_id AND total.year = gone.year AND total.registry = gone.registry
-      AND total.registry_project_id = gone.registry_project_id AND total.vintage = gone.vintage;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER vintages_are_subtracted AFTER UPDATE ON certificates FOR EACH ROW
-    WHEN (OLD.state = 'valid' AND NEW.state <> 'valid') EXECUTE FUNCTION subtract_vintages();
-
 CREATE FUNCTION set_status_index() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.status_index := (SELECT id FROM log_statements
@@ -518,7 +478,7 @@ CREATE TABLE audit_pack_parts (
 ALTER TABLE audit_pack_parts ALTER COLUMN content SET STORAGE EXTERNAL;
 
 -- Totals of valid certificates by vintage and the year (UTC) in which the order was completed, for the Sustainability
--- page: its cost does not grow with the number of orders. Only triggers write rows.
+-- page: its cost does not grow with the number of orders.
 CREATE TABLE retired_vintages (
     account_id           text NOT NULL,
     year                 smallint NOT NULL,
