@@ -147,7 +147,9 @@ class _Connection(asyncio.Protocol):
     def _check(self, head: bytes) -> int:
         """Check status and length of the response; returns the length of its body."""
         request = self._request
-        length = int(head.partition(b"\r\ncontent-length: ")[2].partition(b"\r\n")[0] or -1)
+        stated = head.partition(b"\r\ncontent-length: ")[2].partition(b"\r\n")[0]
+        # A 304 has no body, and does not say so.
+        length = int(stated or (0 if request is not None and request.status == 304 else -1))
         if (
             request is None
             or head[9:12] != b"%d" % request.status

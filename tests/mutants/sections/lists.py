@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 ENVELOPE = "platform/http/lists.py"
 PAGING = "platform/values/paging.py"
-STORE = "selling/orders/store.py"
+STORE = "selling/orders/read_store.py"
 ENDPOINTS = "selling/orders/endpoints.py"
 HEAD = """b'{"has_more":%b,"next_cursor":%b,"data":['"""
 MORE = 'more = b"false" if next_cursor is None else b"true"'

@@ -108,7 +108,7 @@ MUTANTS = [
     ),
     Mutant(
         "modes are mixed in lists",
-        "selling/orders/store.py",
+        "selling/orders/read_store.py",
         "WHERE account_id = $1 AND (created_at, id) < ($2, $3)\n",
         "WHERE $1 <> '' AND (created_at, id) < ($2, $3)\n",
         "modes.the_two_lists_have_no_order_in_common",

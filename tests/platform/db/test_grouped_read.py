@@ -13,8 +13,8 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.group_commit import QueueTimeout
 from tonne.platform.db.grouped_read import MAX_KEYS, MAX_STATEMENTS, GroupedRead
 from tonne.selling.orders.model import OrderKey
-from tonne.selling.orders.placing.insert_store import FIND_BY_KEYS, KeyOfClient
-from tonne.selling.orders.store import FIND_DOCUMENTS
+from tonne.selling.orders.placing.insert_store import KeyOfClient
+from tonne.selling.orders.read_store import READ_BY_ID, READ_BY_KEY
 
 DOUBLE = "SELECT number, number * 2 AS double FROM unnest($1::int[]) AS number WHERE number >= 0"
 
@@ -132,8 +132,8 @@ async def test_operations_11_reads_of_orders_share_statements_and_each_account_s
     )
     assert [document is not None for document in documents] == [True, False, False, False, False, True]
     originals = await asyncio.gather(*(endpoints.by_key.find(KeyOfClient(account, "same")) for account in accounts))
-    assert [original and original[0] for original in originals] == [documents[0], None, documents[5]]
-    assert statements == [FIND_DOCUMENTS, FIND_BY_KEYS]
+    assert list(originals) == [documents[0], None, documents[5]]
+    assert statements == [READ_BY_ID, READ_BY_KEY]
 
 
 def _log_statements(database: Database) -> list[str]:

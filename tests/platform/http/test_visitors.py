@@ -236,7 +236,8 @@ def test_security_19_limits_count_addresses_not_spellings() -> None:
 async def test_security_22_responses_of_the_api_are_not_stored_and_https_stays_https(
     services: Services, api: ApiClient, settings: Settings
 ) -> None:
-    assert (await api.get("/v1/orders")).headers["cache-control"] == "no-store"
+    assert (await api.get("/v1/bundles")).headers["cache-control"] == "no-store"
+    assert (await api.get("/v1/orders")).headers["cache-control"] == "private, no-cache"
     assert "strict-transport-security" not in (await api.get("/v1/orders")).headers
     secure = Services(services.database, msgspec.structs.replace(settings, public_url="https://offsets.example.com"))
     sent: list[Any] = []

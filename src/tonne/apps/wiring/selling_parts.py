@@ -24,12 +24,12 @@ from tonne.selling.estimates.store import find_estimate_activity
 from tonne.selling.orders.analytics.store import last_order_days
 from tonne.selling.orders.endpoints import OrderEndpoints
 from tonne.selling.orders.placing.batch_endpoints import BatchEndpoints
-from tonne.selling.orders.placing.insert_store import find_by_keys
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.price_waiting import PriceWaiting
 from tonne.selling.orders.quotes.endpoints import QuoteEndpoints
 from tonne.selling.orders.quotes.lock_quotes import LockQuotes
-from tonne.selling.orders.store import find_documents
+from tonne.selling.orders.read_store import read_by_id, read_by_key, read_versions
+from tonne.selling.orders.tags import OrderTags
 from tonne.selling.orders.totals.fold_totals import FoldTotals
 from tonne.selling.users.prune_sessions import PruneSessions
 from tonne.supply.stock.holds.holds import hold_for_quote
@@ -77,8 +77,9 @@ class SellingParts(PlatformParts):
             self.catalogues,
             self.directory,
             self.place_orders,
-            by_key=GroupedRead(database, find_by_keys, wait_s=wait_s),
-            by_id=GroupedRead(database, find_documents, wait_s=wait_s),
+            by_key=GroupedRead(database, read_by_key, wait_s=wait_s),
+            by_id=GroupedRead(database, read_by_id, wait_s=wait_s),
+            tags=OrderTags(GroupedRead(database, read_versions, wait_s=wait_s), f"{settings.brand}-Account"),
         )
         self.lock_quotes = LockQuotes(
             database,

@@ -1,6 +1,6 @@
 """The event log: one stream per organisation and mode, gapless, in commit order."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
@@ -158,6 +158,22 @@ async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEve
             TracedEvent(scope, event_id, event.trace) for event_id, (scope, event) in zip(ids, events, strict=True)
         ]
         await store_traces(tx, traced, now)
+
+
+NOTE_REWRITTEN = """
+INSERT INTO pending_events (organisation_id, mode)
+SELECT organisation_id, mode FROM unnest($1::text[], $2::mode[]) AS stream (organisation_id, mode)
+"""
+
+
+async def note_rewritten(tx: Connection, streams: Collection[Stream]) -> None:
+    """The JSON of orders of these streams changes without an event: the commit raises `rewritten`.
+
+    Call it anywhere in the transaction. One that also appends events to other streams locks all of them first, as for
+    `record_optional`.
+    """
+    if streams:
+        await tx.execute(NOTE_REWRITTEN, *columns(list(streams), "organisation_id, mode"))
 
 
 def _event_columns(events: Sequence[NewEvent]) -> tuple[list[str], list[str], list[bytes]]:

@@ -15,7 +15,8 @@ AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 async def send_response(response: Response, send: Send, *, head_only: bool = False) -> None:
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
     headers += [(b"set-cookie", cookie.encode("latin-1")) for cookie in response.cookies]
-    if response.status != 204:
+    # Neither has a body, and the length of a 304 would be that of the body which is not sent.
+    if response.status not in {204, 304}:
         headers.append((b"content-type", response.media_type))
         if response.stream is None:
             headers.append((b"content-length", b"%d" % len(response.body)))

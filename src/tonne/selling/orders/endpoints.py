@@ -1,5 +1,8 @@
 """Endpoints that place, quote, read and list orders."""
 
+from collections.abc import Hashable
+from typing import TypeVar
+
 from msgspec import Struct
 
 from tonne.platform.db.database import Database
@@ -13,7 +16,6 @@ from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.schemas import quote_out
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.orders import store
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.filter_store import list_filtered
 from tonne.selling.orders.model import OrderKey
@@ -23,10 +25,13 @@ from tonne.selling.orders.placing.insert_store import KeyOfClient
 from tonne.selling.orders.placing.place_order import OrderRequest, with_mass_of_estimate
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.placing.quote_order import quote_order
+from tonne.selling.orders.read_store import ReadOrder, list_orders
 from tonne.selling.orders.schemas import position_of
+from tonne.selling.orders.tags import OrderTags
 
 # Quotes write nothing, so they need no key.
 _NO_KEY = Idempotency(None, b"")
+K = TypeVar("K", bound=Hashable)
 
 
 class OrderEndpoints(Struct, frozen=True):
@@ -34,9 +39,9 @@ class OrderEndpoints(Struct, frozen=True):
     catalogues: Catalogues
     directory: AccountDirectory
     place_orders: PlaceOrders
-    # The document, and the digest of the request that placed the order.
-    by_key: GroupedRead[KeyOfClient, tuple[bytes, bytes]]
-    by_id: GroupedRead[OrderKey, bytes]
+    by_key: GroupedRead[KeyOfClient, ReadOrder]
+    by_id: GroupedRead[OrderKey, ReadOrder]
+    tags: OrderTags
 
     async def place_by_estimate(self, request: Request) -> Response:
         """Place an order by estimate.
@@ -95,10 +100,7 @@ class OrderEndpoints(Struct, frozen=True):
 
         Returns one order of the account in its current state.
         """
-        document = await self.by_id.find(OrderKey(request.scope.account_id, request.path("order_id")))
-        if document is None:
-            raise OrderNotFound
-        return Response(document)
+        return await self._read(request, self.by_id, OrderKey(request.scope.account_id, request.path("order_id")))
 
     async def read_by_key(self, request: Request) -> Response:
         """Read an order by its idempotency key.
@@ -107,10 +109,16 @@ class OrderEndpoints(Struct, frozen=True):
 
         URL-encode the key: a slash in it is `%2F`.
         """
-        found = await self.by_key.find(KeyOfClient(request.scope.account_id, request.path("idempotency_key")))
+        key = KeyOfClient(request.scope.account_id, request.path("idempotency_key"))
+        return await self._read(request, self.by_key, key)
+
+    async def _read(self, request: Request, orders: GroupedRead[K, ReadOrder], key: K) -> Response:
+        if (unchanged := await self.tags.unchanged(request)) is not None:
+            return unchanged
+        found = await orders.find(key)
         if found is None:
             raise OrderNotFound
-        return Response(found[0])
+        return self.tags.tagged(request, Response(found.document), found.version)
 
     async def list_orders(self, request: Request) -> Response:
         """List the account's orders.
@@ -120,20 +128,24 @@ class OrderEndpoints(Struct, frozen=True):
         """
         requested = read_filter(request)
         paging = Paging.of(request, f"orders {request.scope.account_id} {requested.name}")
+        if (unchanged := await self.tags.unchanged(request)) is not None:
+            return unchanged
         if requested != OrderFilter():
             return await self._list_filtered(request, requested, paging)
-        found = await self.database.run(store.list_orders, request.scope, paging.start, paging.fetch)
-        if found.number < paging.fetch:
-            return raw_list_response(found.joined, None)
-        last, surplus = found.last_sizes
-        # A view: the page is copied only once, into the response.
-        page = memoryview(found.joined)[: -surplus - len(b",")]
-        return raw_list_response(page, paging.cursor(position_of(page[-last:])))
+        found = await self.database.run(list_orders, request.scope, paging.start, paging.fetch)
+        page, cursor = memoryview(found.joined), None
+        if found.number == paging.fetch:
+            last, surplus = found.last_sizes
+            # A view: the page is copied only once, into the response.
+            page = page[: -surplus - len(b",")]
+            cursor = paging.cursor(position_of(page[-last:]))
+        return self.tags.tagged(request, raw_list_response(page, cursor), found.version)
 
     async def _list_filtered(self, request: Request, requested: OrderFilter, paging: Paging) -> Response:
+        version = await self.tags.version_of(request.scope)
         found = await self.database.run(list_filtered, request.scope, requested, paging.start, paging.limit)
         cursor = None if found.next is None else paging.cursor(found.next)
-        return raw_list_response(b",".join(found.documents), cursor)
+        return self.tags.tagged(request, raw_list_response(b",".join(found.documents), cursor), version)
 
     async def _place(self, request: Request, shape: type[bodies.OrderIn]) -> Response:
         document = request.json()

@@ -9,7 +9,8 @@ from msgspec import structs
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import Entry, entry_in
-from tonne.platform.events.log import NewEvent, append, append_to_streams
+from tonne.platform.events.log import NewEvent, append, append_to_streams, note_rewritten
+from tonne.platform.events.notification import Stream
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Scope
 from tonne.selling.orders import model, store
@@ -110,9 +111,14 @@ async def move_orders(
         await append_to_streams(tx, events, now)
 
 
-async def rewrite_documents(tx: Connection, orders: Sequence[model.Order]) -> None:
-    """Store the JSON of locked orders whose status does not change."""
-    await store.rewrite_documents(tx, orders, [order_document(order) for order in orders])
+async def rewrite_documents(tx: Connection, orders: Sequence[model.Order]) -> set[Stream]:
+    """Store the JSON of locked orders whose status does not change, without an event.
+
+    Returns the streams that the commit locks.
+    """
+    rewritten = await store.rewrite_documents(tx, orders, [order_document(order) for order in orders])
+    await note_rewritten(tx, rewritten)
+    return rewritten
 
 
 async def show_payment(tx: Connection, order: model.Order, now: datetime) -> None:
@@ -151,7 +157,7 @@ async def show_taxes(tx: Connection, shares: Sequence[TaxShare]) -> None:
         shown["tax"] = _encode(format_money(share.tax_minor, share.currency))
         shown["amount_due"] = _encode(format_money(share.amount_due_minor, share.currency))
         documents.append(msgspec.json.encode(shown))
-    await store.store_taxes(tx, keys, [share.tax_minor for share in shares], documents)
+    await note_rewritten(tx, await store.store_taxes(tx, keys, [share.tax_minor for share in shares], documents))
 
 
 _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

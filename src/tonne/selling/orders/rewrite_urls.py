@@ -9,6 +9,7 @@ import msgspec
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import note_rewritten
 from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Actor
 from tonne.selling.orders import store
@@ -36,7 +37,8 @@ async def rewrite_urls_any_account(
                 }
                 count += len(changed)
                 if changed and not is_dry_run:
-                    await store.store_documents(connection, list(changed), list(changed.values()))
+                    streams = await store.store_documents(connection, list(changed), list(changed.values()))
+                    await note_rewritten(connection, streams)
             if not rows:
                 break
             advance(len(rows))

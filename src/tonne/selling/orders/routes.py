@@ -104,7 +104,7 @@ def _reading_routes(endpoints: OrderEndpoints, route: RouteMaker) -> list[Route]
         route(
             "GET /v1/orders",
             endpoints.list_orders,
-            ListOut[OrderOut],
+            {200: ListOut[OrderOut], 304: None},
             *LIST_ERRORS,
             TimeRangeInvalid,
             operation_id="listOrders",
@@ -112,7 +112,7 @@ def _reading_routes(endpoints: OrderEndpoints, route: RouteMaker) -> list[Route]
         ),
         # All organisations share the few statements of grouped reads.
         *(
-            route(path, endpoint, OrderOut, OrderNotFound, operation_id=name, takes_fair_share=False)
+            route(path, endpoint, {200: OrderOut, 304: None}, OrderNotFound, operation_id=name, takes_fair_share=False)
             for path, endpoint, name in (
                 (_BY_KEY, endpoints.read_by_key, "getOrderByIdempotencyKey"),
                 ("GET /v1/orders/{order_id}", endpoints.read_order, "getOrder"),

@@ -1,15 +1,15 @@
 """SQL of orders and their lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tonne.platform.db.database import Connection, columns, parameters_of
-from tonne.platform.values.context import Actor, Scope
+from tonne.platform.db.database import Connection, Row, columns, parameters_of
+from tonne.platform.events.notification import Stream
+from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.platform.values.erased import ERASED_DIGEST
-from tonne.platform.values.paging import Position
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus, OrderTax
 from tonne.selling.orders.totals.bundle_totals import count_projects, lock_pending
@@ -45,30 +45,6 @@ FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2
 async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
     document: bytes | None = await connection.fetchval(FIND_BY_ID, scope.account_id, order_id)
     return document
-
-
-class JoinedOrders(NamedTuple):
-    """The JSON of orders, newest first, joined by commas; their number, and the sizes in bytes of the last two."""
-
-    joined: bytes
-    number: int
-    last_sizes: list[int]
-
-
-# One value instead of rows: decoding a hundred rows costs more than the rest of the request. The subquery returns the
-# rows sorted; ORDER BY in the aggregates would copy and sort all documents again.
-_JOINED = """coalesce(string_agg(wire_document, ','), '') AS joined, count(*) AS number,
-       (array_agg(octet_length(wire_document)))[greatest(count(*) - 1, 1):] AS last_sizes"""
-LIST_ORDERS = f"""
-SELECT {_JOINED}
-FROM (SELECT created_at, id, wire_document FROM orders WHERE account_id = $1 AND (created_at, id) < ($2, $3)
-      ORDER BY created_at DESC, id DESC LIMIT $4) AS page
-"""  # noqa: S608 - a constant
-
-
-async def list_orders(connection: Connection, scope: Scope, start: Position, limit: int) -> JoinedOrders:
-    [row] = await connection.fetch(LIST_ORDERS, scope.account_id, start.created_at, start.id, limit)
-    return JoinedOrders(**row)
 
 
 COUNT_ORDERS_OF_LINK = """
@@ -150,12 +126,16 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::te
                  tax_rate, tax_minor, document)
 WHERE orders.account_id = changed.account_id AND orders.id = changed.id AND orders.status = changed.status
   AND orders.wire_document <> changed.document
+RETURNING orders.organisation_id, orders.mode
 """
 
 
-async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: Sequence[bytes]) -> None:
-    """Each order with its new document, and the columns that may change while the status does not."""
-    await tx.execute(
+async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: Sequence[bytes]) -> set[Stream]:
+    """Each order with its new document, and the columns that may change while the status does not.
+
+    Returns the streams of those that changed.
+    """
+    rows = await tx.fetch(
         REWRITE_DOCUMENTS,
         *columns(orders, "scope.account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason"),
         [order.tax.treatment for order in orders],
@@ -163,6 +143,11 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: 
         [order.tax.tax_minor for order in orders],
         documents,
     )
+    return _streams(rows)
+
+
+def _streams(rows: Iterable[Row]) -> set[Stream]:
+    return {Stream(row["organisation_id"], Mode(row["mode"])) for row in rows}
 
 
 FIND_DOCUMENTS = """
@@ -179,15 +164,15 @@ async def find_documents(connection: Connection, keys: Sequence[OrderKey]) -> di
 STORE_TAXES = """
 UPDATE orders SET tax_minor = taxed.tax_minor, wire_document = taxed.document
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) AS taxed (account_id, id, tax_minor, document)
-WHERE orders.account_id = taxed.account_id AND orders.id = taxed.id
+WHERE orders.account_id = taxed.account_id AND orders.id = taxed.id RETURNING orders.organisation_id, orders.mode
 """
 
 
 async def store_taxes(
     tx: Connection, keys: Sequence[OrderKey], taxes_minor: Sequence[int], documents: Sequence[bytes]
-) -> None:
-    """Sets the tax of locked orders whose tax was not known when they were placed."""
-    await tx.execute(STORE_TAXES, *columns(keys, "account_id, id"), taxes_minor, documents)
+) -> set[Stream]:
+    """Sets the tax of locked orders whose tax was not known when they were placed. Returns their streams."""
+    return _streams(await tx.fetch(STORE_TAXES, *columns(keys, "account_id, id"), taxes_minor, documents))
 
 
 SET_BENEFICIARY = """
@@ -384,9 +369,10 @@ async def lock_documents_any_account(
 STORE_DOCUMENTS = """
 UPDATE orders SET wire_document = item.document
 FROM unnest($1::text[], $2::text[], $3::bytea[]) AS item (account_id, id, document)
-WHERE orders.account_id = item.account_id AND orders.id = item.id
+WHERE orders.account_id = item.account_id AND orders.id = item.id RETURNING orders.organisation_id, orders.mode
 """
 
 
-async def store_documents(tx: Connection, keys: Sequence[OrderKey], documents: Sequence[bytes]) -> None:
-    await tx.execute(STORE_DOCUMENTS, *columns(keys, "account_id, id"), documents)
+async def store_documents(tx: Connection, keys: Sequence[OrderKey], documents: Sequence[bytes]) -> set[Stream]:
+    """Returns the streams of the orders."""
+    return _streams(await tx.fetch(STORE_DOCUMENTS, *columns(keys, "account_id, id"), documents))

@@ -37,30 +37,30 @@ from tonne.supply.stock.supply_store import find_unretired
 async def complete_orders(tx: Connection, keys: Sequence[OrderKey], settings: Settings, now: datetime) -> None:
     """Complete those of these locked retiring orders whose grams are all retired. Call it last in the transaction."""
     unretired = await find_unretired(tx, keys)
-    recorded: set[Stream] = set()
+    locked: set[Stream] = set()
     if unretired:
         # Retiring another of their parcels makes them due again.
         await postpone(tx, sorted(unretired), OrderStatus.RETIRING, None)
-        recorded = await show_retired_projects(tx, sorted(unretired), now)
+        locked = await show_retired_projects(tx, sorted(unretired), now)
     orders = await load_orders(tx, [key for key in keys if key not in unretired])
     if orders:
         await record_allocations(tx, orders, now)
         completed = await certify_orders(tx, orders, settings, now)
-        if recorded:
+        if locked:
             # In one order with those of the completed ones: the commit would lock them after these.
-            await lock_streams(tx, [*recorded, *map(_stream, orders)])
+            await lock_streams(tx, [*locked, *map(_stream, orders)])
         await move_orders(tx, [Transitions(order, [done]) for order, done in zip(orders, completed, strict=True)], now)
 
 
 async def show_retired_projects(tx: Connection, keys: Sequence[OrderKey], now: datetime) -> set[Stream]:
     """Update the JSON of these locked retiring orders: parcels of some of their projects were retired.
 
-    Returns the streams to which the commit may append events.
+    Returns the streams that the commit locks.
     """
     orders = await load_orders(tx, keys)
     recorded = await record_allocations(tx, orders, now)
-    await rewrite_documents(tx, orders)
-    return {_stream(order) for order in orders} if recorded else set()
+    rewritten = await rewrite_documents(tx, orders)
+    return {_stream(order) for order in orders} if recorded else rewritten
 
 
 def _stream(order: Order) -> Stream:

@@ -147,6 +147,9 @@ def _parameters(route: Route, shared: Components, settings: Settings) -> list[di
     if text := _about_key(route):
         schema = {"type": "string", "minLength": 1, "maxLength": MAX_ITEMS_KEY if route.creates_items else 255}
         parameters.append(_parameter(Parameter("Idempotency-Key", text, schema), "header"))
+    if 304 in route.answers:
+        text = "The `ETag` of a response that you have. While nothing has changed, the answer is 304 without a body."
+        parameters.append(_parameter(Parameter("If-None-Match", text, {"type": "string"}), "header"))
     if route.access is Access.API_KEY:
         text = "Act for another account of the key's organisation and mode."
         parameters.append(_parameter(Parameter(f"{settings.brand}-Account", text, {"type": "string"}), "header"))
@@ -200,6 +203,8 @@ def _success(route: Route, status: int) -> str:
     if status == 200 and route.is_idempotent_creation:
         first = " For 24 hours it is the first response." if route.creates else ""
         return f"The idempotency key was used before. Returns the original in its current state.{first}"
+    if status == 304:
+        return "Nothing has changed since the response with the tag of `If-None-Match`. The response has no body."
     return "Done. The response has no body." if status == 204 else "Done."
 
 

@@ -17,6 +17,14 @@ _HEADERS: dict[str, tuple[str, str, bool, dict[str, Any], str]] = {
         *("Cache-Control", "Responses belong to one account: shared caches must not keep them.", True),
         *({"type": "string"}, "no-store"),
     ),
+    "Tag": (
+        *("ETag", "Changes with the response. Send it as `If-None-Match` with the next request.", True),
+        *({"type": "string"}, 'W/"5f8f0c0f4a7e2d1b9c3a6e5d4f708192"'),
+    ),
+    "Vary": (
+        *("Vary", "The headers of the request that the response depends on.", True, {"type": "string"}),
+        "Authorization, Service-Account",
+    ),
     "Limit": ("RateLimit-Limit", "Requests that the key may send at once.", False, _COUNT, "200"),
     "Remaining": ("RateLimit-Remaining", "Requests that are left of them now.", False, _COUNT, "199"),
     "Reset": ("RateLimit-Reset", "Seconds until all of them are available again.", False, _COUNT, "1"),
@@ -55,6 +63,8 @@ def response_headers(route: Route, status: int) -> dict[str, Any]:
         components.append("RetryAfter")
     if isinstance(route.answers.get(status), FileType):
         components.append("ContentDisposition")
+    if 304 in route.answers and status in {200, 304}:
+        components += ["Tag", "Vary"]
     if status == 200 and route.is_idempotent_creation:
         components += ["IdempotentReplayed", "IdempotencyMismatch"]
     return {_HEADERS[component][0]: {"$ref": f"{_REF}{component}"} for component in components}

@@ -94,6 +94,9 @@ CREATE TABLE event_streams (
     mode             mode NOT NULL,
     last_position    bigint NOT NULL DEFAULT 0,
     last_sequence    timestamptz NOT NULL DEFAULT '2000-01-01T00:00:00Z',
+    -- Raised by every transaction that changes the JSON of orders without an event: together with the position it is a
+    -- version of all orders. The time in microseconds, so that no value returns after a backup was restored.
+    rewritten        bigint NOT NULL DEFAULT 0,
     -- Events up to this position were removed, or are about to be: nothing reads them any more. The sequence is that of
     -- the last one.
     floor_position   bigint NOT NULL DEFAULT 0,
@@ -175,23 +178,25 @@ CREATE TABLE event_traces (
 );
 CREATE INDEX event_traces_stored ON event_traces (stored_at);
 
--- Events that the current transaction appends when it commits. Locking the stream earlier would
+-- Events that the current transaction appends when it commits, and streams whose orders it rewrites. Locking the stream earlier would
 -- deadlock: these changes lock invoices, transfers and number series afterwards. Empty for everybody else.
 CREATE TABLE pending_events (
     transaction      xid8 NOT NULL DEFAULT pg_current_xact_id(),
     number           bigint GENERATED ALWAYS AS IDENTITY,
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
-    account_id       text NOT NULL,
-    id               text NOT NULL,
-    event_type       text NOT NULL,
-    subject_id       text NOT NULL,
+    account_id       text,
+    id               text,
+    -- Null: no event. The JSON of orders was rewritten without one.
+    event_type       text,
+    subject_id       text,
     -- The order that the event is about, if it is about one: its JSON at the commit follows the document.
     order_id         text,
-    document         bytea NOT NULL,
+    document         bytea,
     trace            text,
-    at               timestamptz NOT NULL,
-    PRIMARY KEY (transaction, number)
+    at               timestamptz,
+    PRIMARY KEY (transaction, number),
+    CHECK (event_type IS NULL OR (account_id, id, subject_id, document, at) IS NOT NULL)
 );
 
 -- The first row of a transaction appends all of them; the others find nothing left. Streams are locked in the order in
@@ -214,13 +219,19 @@ BEGIN
                     ELSE document || convert_to(',"order":', 'UTF8') || orders.wire_document END AS document,
                row_number() OVER (PARTITION BY taken.organisation_id, taken.mode ORDER BY number) AS n
         FROM taken LEFT JOIN orders ON orders.account_id = taken.account_id AND orders.id = taken.order_id
+        WHERE event_type IS NOT NULL
     ), counts AS (
-        SELECT organisation_id, mode, count(*) AS events, max(at) AS at FROM taken GROUP BY organisation_id, mode
+        SELECT organisation_id, mode, count(event_type) AS events, max(at) AS at, count(*) > count(event_type) AS rewrites
+        FROM taken GROUP BY organisation_id, mode
     ), streams AS (
         UPDATE event_streams stream
         SET last_position = last_position + events,
-            last_sequence = greatest(last_sequence + interval '1 ms', date_trunc('milliseconds', counts.at))
-                            + (events - 1) * interval '1 ms'
+            last_sequence = CASE WHEN events = 0 THEN last_sequence ELSE
+                                greatest(last_sequence + interval '1 ms', date_trunc('milliseconds', counts.at))
+                                + (events - 1) * interval '1 ms' END,
+            rewritten = CASE WHEN rewrites
+                             THEN greatest(rewritten + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+                             ELSE rewritten END
         FROM counts WHERE stream.organisation_id = counts.organisation_id AND stream.mode = counts.mode
         RETURNING stream.organisation_id, stream.mode, last_position - events AS before_position,
                   last_sequence - events * interval '1 ms' AS before_sequence
