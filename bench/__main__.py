@@ -23,6 +23,7 @@ from bench.growth import run as growth
 from bench.life import run as life
 from bench.load import UnexpectedResponse
 from bench.log import run as log
+from bench.mail import run as mail
 from bench.pages import run as pages
 from bench.peer import run as peer
 from bench.report import NotMeasured, Report
@@ -42,6 +43,7 @@ SUBJECTS: dict[str, Any] = {
     "estimates": estimates,
     "growth": growth,
     "log": log,
+    "mail": mail,
     "start": start,
 }
 # The subjects of `all`.

@@ -118,6 +118,14 @@ class PeerPace:
 
 
 @dataclass(frozen=True, slots=True)
+class MailPace:
+    """Mails per lane."""
+
+    warm_up_each: int = 5
+    mails_each: int = 80
+
+
+@dataclass(frozen=True, slots=True)
 class ClientPace:
     rounds: int = 7
     warm_up_calls: int = 50
@@ -182,5 +190,6 @@ QUICK_DISK = DiskPace(waves=2, wave_orders=50)
 QUICK_PEER = PeerPace(rounds=2, warm_up_s=0.2, round_s=0.8)
 QUICK_DASHBOARD = DashboardPace(large_orders=20_000, warm_ups=1, rounds=1, requests=3)
 QUICK_DOCTOR = DoctorPace(first_orders=50, small_orders=1_000, large_orders=5_000)
+QUICK_MAIL = MailPace(warm_up_each=2, mails_each=10)
 QUICK_CLIENT = ClientPace(rounds=2, warm_up_calls=5, calls=20)
 QUICK_ESTIMATES = EstimatePace(rounds=2, warm_up_calls=3, calls=20, cold_calls=5)
