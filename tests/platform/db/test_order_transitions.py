@@ -14,6 +14,7 @@ from tests.support.orders import PATHS, advance, bring_to, place, receive
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.invariant import find_violations
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.invariants import INVARIANTS as ORDERS
@@ -51,14 +52,10 @@ async def _events(db: Database, order: Order) -> list[str]:
     return [row["event_type"] for row in rows]
 
 
-async def _violations(db: Database) -> dict[str, list[asyncpg.Record]]:
+async def _violations(db: Database) -> dict[str, list[str]]:
     """Violated invariants of events and orders. No money or credits move here, so the others do not hold."""
-    async with db.connection() as connection:
-        return {
-            each.name: rows
-            for each in (*EVENTS, *ORDERS)
-            if (rows := await connection.fetch(each.sql, *each.arguments()))
-        }
+    async with db.transaction() as tx:
+        return await find_violations(tx, (*EVENTS, *ORDERS))
 
 
 def test_every_status_has_an_event_and_can_be_reached() -> None:

@@ -16,6 +16,7 @@ from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.db.invariant import find_violations
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.replace import replace
@@ -245,8 +246,8 @@ class Shop(Scene):
 
     async def check_supply(self) -> None:
         """The invariants of this package. Orders of `buy_at_checkout` have no charge, which violates another one."""
-        found = {each.name: await self.fetch(each.sql, *each.arguments()) for each in INVARIANTS}
-        assert {name: rows for name, rows in found.items() if rows} == {}
+        async with self.database.transaction() as tx:
+            assert await find_violations(tx, INVARIANTS) == {}
 
     async def look_at_while(self, order: Order, meanwhile: Coroutine[Any, Any, T]) -> T:
         """A worker has locked and read a retiring order; `meanwhile` then waits for the lock."""

@@ -21,6 +21,7 @@ VINTAGES = "retired vintages match the valid certificates"
 TOTALS = "retired totals match the complete orders"
 PROJECTS = "a project of an order is retired when its last parcel is"
 SHOWN = "an order's JSON shows which of its projects are retired"
+MATCHING = "an order's JSON matches its columns"
 HELD_FREE = "held grams are free"
 LOGGED = "every retirement and certificate event has a statement for the log, and no statement has no event"
 
@@ -83,6 +84,7 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (BOUGHT, "UPDATE order_projects SET quantity_grams = quantity_grams + 1", {TOTALS}),
     (BOUGHT, "UPDATE order_projects SET offset_cost_minor = offset_cost_minor + 1", set()),
     (BOUGHT, "DELETE FROM order_projects", {TOTALS, SHOWN}),
+    (SHOWN, "UPDATE orders SET wire_document = substr(wire_document, 1, 100)", {MATCHING}),
     (COMPLETE, "DELETE FROM certificates", {TOTALS, VINTAGES, LOGGED}),
     (CHAIN, "UPDATE certificates SET replaces = number", set()),
     (

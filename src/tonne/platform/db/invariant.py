@@ -1,9 +1,13 @@
-"""Conditions that must always hold, each as a query that returns the violations."""
+"""Conditions that must always hold, each as a query that returns the violations, or as a function of a row."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
+import asyncpg
 from msgspec import Struct
+
+from tonne.platform.db.database import Connection
 
 # For the transaction of a check. Whole tables are sorted and joined, in memory instead of in files; PostgreSQL takes no
 # more than it needs. It expects far too few rows of joins by account and order, and would look up each by an index.
@@ -43,6 +47,70 @@ class Invariant(Struct, frozen=True):
         return (since,) if self.can_be_limited else ()
 
 
+# Rows of a scan that are in memory at the same time.
+ROWS_AT_ONCE = 5_000
+
+
+class RowScan(Struct, frozen=True):
+    """Rows of orders with stored JSON. Python parses it in a third of the time that PostgreSQL takes.
+
+    They have the columns `account_id` and `order_id`. The statement has the parameter `$1`, a time or null, to limit it
+    to what changed since then. `parse` makes of a row what the invariants look at, once for all of them.
+    """
+
+    sql: str
+    parse: Callable[[asyncpg.Record], Any]
+
+
+class RowInvariant(Struct, frozen=True):
+    """`find` says what is wrong with a row of the scan, or returns None.
+
+    `unless` selects the `account_id` and `order_id` of orders that are left out, if something is wrong at all.
+    """
+
+    name: str
+    meaning: str
+    scan: RowScan
+    find: Callable[[asyncpg.Record, Any], str | None]
+    unless: str | None = None
+    is_slow: bool = True
+    can_be_limited: bool = True
+
+    @property
+    def sql(self) -> str:
+        return self.scan.sql
+
+
+class RowCheck(Struct, frozen=True):
+    """Reads one scan for all invariants of its rows."""
+
+    invariants: Sequence[RowInvariant]
+    is_slow: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        return [each.name for each in self.invariants]
+
+    async def find(self, tx: Connection, since: datetime | None = None) -> AsyncIterator[tuple[str, str]]:
+        """The name of the invariant and the place of each violation."""
+        scan = self.invariants[0].scan
+        wrong = list[tuple[RowInvariant, tuple[str, str], str]]()
+        cursor = await tx.cursor(scan.sql, since)
+        while rows := await cursor.fetch(ROWS_AT_ONCE):
+            for row in rows:
+                parsed = scan.parse(row)
+                for invariant in self.invariants:
+                    if (where := invariant.find(row, parsed)) is not None:
+                        wrong.append((invariant, (row["account_id"], row["order_id"]), where))
+        for invariant in self.invariants:
+            found = [(key, where) for each, key, where in wrong if each is invariant]
+            left_out = await tx.fetch(invariant.unless) if found and invariant.unless else ()
+            keys = {(row["account_id"], row["order_id"]) for row in left_out}
+            for key, where in found:
+                if key not in keys:
+                    yield invariant.name, where
+
+
 class InvariantCheck(Struct, frozen=True):
     """One statement for the invariants that share a scan, or for a single one.
 
@@ -71,10 +139,31 @@ class InvariantCheck(Struct, frozen=True):
     def arguments(self, since: datetime | None = None) -> tuple[datetime | None, ...]:
         return (since,) if any(each.can_be_limited for each in self.invariants) else ()
 
+    async def find(self, tx: Connection, since: datetime | None = None) -> AsyncIterator[tuple[str, str]]:
+        """The name of the invariant and the place of each violation."""
+        for row in await tx.fetch(self.sql, *self.arguments(since)):
+            yield self.names[row["invariant"]], row["where"]
 
-def group_by_scan(invariants: Iterable[Invariant]) -> list[InvariantCheck]:
+
+AnyInvariant = Invariant | RowInvariant
+AnyCheck = InvariantCheck | RowCheck
+
+
+def group_by_scan(invariants: Iterable[AnyInvariant]) -> list[AnyCheck]:
     """Slow checks first, otherwise in the order of their first invariants."""
-    groups: dict[object, list[Invariant]] = {}
+    groups: dict[object, list[Any]] = {}
     for each in invariants:
         groups.setdefault(each.scan or each, []).append(each)
-    return sorted(map(InvariantCheck, groups.values()), key=lambda check: not check.is_slow)
+    checks = [RowCheck(each) if isinstance(each[0], RowInvariant) else InvariantCheck(each) for each in groups.values()]
+    return sorted(checks, key=lambda check: not check.is_slow)
+
+
+async def find_violations(
+    tx: Connection, invariants: Iterable[AnyInvariant], since: datetime | None = None
+) -> dict[str, list[str]]:
+    """The places of all violations by the name of the invariant. Without `since`, all data is checked."""
+    found: dict[str, list[str]] = {}
+    for check in group_by_scan(invariants):
+        async for name, where in check.find(tx, since):
+            found.setdefault(name, []).append(where)
+    return found

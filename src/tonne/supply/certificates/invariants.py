@@ -1,4 +1,8 @@
-from tonne.platform.db.invariant import Invariant
+from asyncpg import Record
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder
+
+from tonne.platform.db.invariant import Invariant, RowInvariant, RowScan
 
 # What a certificate must state about a parcel, without the quantity.
 _LINE_OF_PARCEL = """
@@ -16,14 +20,63 @@ _LOT_OF_PARCEL = """
                lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last
     ) serial
 """
-_LINE_OF_CERTIFICATE = """
-    concat_ws(' | ', (line.quantity * 1000000)::bigint, line.project_id, line.vintage,
-              split_part(split_part(line.serial_range, ' (kg ', 1), ' (g ', 1), line.retired_on, line.retirement_url)
-"""
-_LINES_OF_CERTIFICATE = """
-    json_to_recordset(convert_from(certificate.record, 'UTF8')::json -> 'lines') AS line
-    (quantity numeric, project_id text, vintage text, serial_range text, retired_on text, retirement_url text)
-"""
+
+
+class StatedLine(Struct, gc=False):
+    quantity: str
+    project_id: str
+    vintage: str
+    serial_range: str
+    retired_on: str
+    retirement_url: str | None = None
+
+    def __str__(self) -> str:
+        """As `held` has it in `CERTIFICATES`."""
+        tonnes, _, grams = self.quantity.partition(".")
+        serials = self.serial_range.partition(" (kg ")[0].partition(" (g ")[0]
+        url = "" if self.retirement_url is None else f" | {self.retirement_url}"
+        quantity = int(f"{tonnes}{grams:0<6}")
+        return f"{quantity} | {self.project_id} | {self.vintage} | {serials} | {self.retired_on}{url}"
+
+
+class StatedLines(Struct, gc=False):
+    lines: list[StatedLine] = []
+
+
+_decode_lines = Decoder(StatedLines).decode
+
+
+def _parse(row: Record) -> list[str]:
+    try:
+        return sorted([str(line) for line in _decode_lines(row["record"]).lines])
+    except (MsgspecError, ValueError):
+        return ["cannot be read"]
+
+
+def _states_others(row: Record, stated: list[str]) -> str | None:
+    if stated == sorted(row["held"].split("\n") if row["held"] else ()):
+        return None
+    lines = ",".join(f'"{line}"' for line in stated)
+    return f"certificate {row['number']} of order {row['order_id']}: {{{lines}}}"
+
+
+CERTIFICATES = RowScan(
+    f"""
+    SELECT certificate.account_id, certificate.order_id, certificate.number, certificate.record, held.lines AS held
+    FROM certificates certificate
+    LEFT JOIN (
+        SELECT share.account_id, share.order_id,
+               string_agg(share.quantity_grams || ' | ' || parcel.line, chr(10)) AS lines
+        FROM shares share
+        JOIN (SELECT parcel.mode, parcel.id, {_LINE_OF_PARCEL} AS line
+              FROM parcels parcel {_LOT_OF_PARCEL} OFFSET 0) parcel
+          ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+        GROUP BY share.account_id, share.order_id
+    ) held ON held.account_id = certificate.account_id AND held.order_id = certificate.order_id
+    WHERE certificate.state = 'valid' AND ($1::timestamptz IS NULL OR certificate.issued_at >= $1)
+    """,  # noqa: S608 - our own constants
+    _parse,
+)
 
 CERTIFICATE_INVARIANTS = (
     Invariant(
@@ -60,48 +113,11 @@ CERTIFICATE_INVARIANTS = (
            OR new.replaces IS NOT NULL AND old.number IS DISTINCT FROM new.replaces
         """,
     ),
-    Invariant(
+    RowInvariant(
         "a certificate's lines match its order's retirements",
         "A certificate states other credits, quantities or dates than its order's shares of retired parcels.",
-        # Digests find the certificates of which the lines are compared.
-        f"""
-        SELECT format('certificate %s of order %s: %s', suspect.number, suspect.order_id, stated.lines) AS "where"
-        FROM (
-            SELECT certificate.account_id, certificate.order_id, certificate.number
-            FROM certificates certificate
-            CROSS JOIN LATERAL (
-                SELECT count(*) AS lines, sum(hashtextextended({_LINE_OF_CERTIFICATE}, 0)) AS digest
-                FROM {_LINES_OF_CERTIFICATE}
-            ) stated
-            LEFT JOIN (
-                SELECT share.account_id, share.order_id, count(*) AS lines,
-                       sum(hashtextextended(share.quantity_grams || ' | ' || parcel.line, 0)) AS digest
-                FROM shares share
-                JOIN (SELECT parcel.mode, parcel.id, {_LINE_OF_PARCEL} AS line
-                      FROM parcels parcel {_LOT_OF_PARCEL} OFFSET 0) parcel
-                  ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-                GROUP BY share.account_id, share.order_id
-            ) held ON held.account_id = certificate.account_id AND held.order_id = certificate.order_id
-            WHERE certificate.state = 'valid' AND ($1::timestamptz IS NULL OR certificate.issued_at >= $1)
-              AND (stated.lines, stated.digest) IS DISTINCT FROM (held.lines, held.digest)
-            OFFSET 0
-        ) suspect
-        CROSS JOIN LATERAL (
-            SELECT array_agg({_LINE_OF_CERTIFICATE} COLLATE "C" ORDER BY {_LINE_OF_CERTIFICATE} COLLATE "C") AS lines
-            FROM certificates certificate, {_LINES_OF_CERTIFICATE}
-            WHERE certificate.number = suspect.number
-        ) stated
-        CROSS JOIN LATERAL (
-            SELECT array_agg(line ORDER BY line) AS lines
-            FROM (SELECT concat_ws(' | ', share.quantity_grams, {_LINE_OF_PARCEL}) COLLATE "C" AS line
-                  FROM shares share
-                  JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-                  {_LOT_OF_PARCEL}
-                  WHERE share.account_id = suspect.account_id AND share.order_id = suspect.order_id) each
-        ) held
-        WHERE stated.lines IS DISTINCT FROM held.lines
-        """,  # noqa: S608 - our own constants
-        is_slow=True,
+        CERTIFICATES,
+        _states_others,
     ),
     Invariant(
         "retired vintages match the valid certificates",

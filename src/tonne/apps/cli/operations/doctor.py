@@ -30,7 +30,7 @@ from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOI
 from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.database import Connection
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.invariant import FOR_CHECKS, Invariant, InvariantCheck, group_by_scan
+from tonne.platform.db.invariant import FOR_CHECKS, AnyCheck, AnyInvariant, group_by_scan
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.keys.check_secret_key import find_unreadable_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing
@@ -81,7 +81,7 @@ class Examination(msgspec.Struct):
     """What violates each invariant, by its name, and how long each statement took."""
 
     breaches: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    timings: list[tuple[float, InvariantCheck]] = msgspec.field(default_factory=list)
+    timings: list[tuple[float, AnyCheck]] = msgspec.field(default_factory=list)
 
     def seconds(self, name: str) -> float | None:
         return next((round(taken, 3) for taken, check in self.timings if name in check.names), None)
@@ -203,7 +203,7 @@ def _status(found: Sequence[Finding]) -> str:
     return "broken" if "broken" in statuses else "warning" if "warning" in statuses else "ok"
 
 
-def _result(invariant: Invariant, examination: Examination, since: datetime | None) -> Finding:
+def _result(invariant: AnyInvariant, examination: Examination, since: datetime | None) -> Finding:
     places = examination.breaches.get(invariant.name, ())
     return Finding(
         invariant.name,
@@ -273,14 +273,14 @@ async def examine_in_parallel(
     return examination
 
 
-def _wanted_checks(words: Sequence[str]) -> list[InvariantCheck]:
+def _wanted_checks(words: Sequence[str]) -> list[AnyCheck]:
     return group_by_scan(each for each in ALL_INVARIANTS if _is_wanted(each.name, words))
 
 
-async def _make(check: InvariantCheck, since: datetime | None, examination: Examination, tx: Connection) -> None:
+async def _make(check: AnyCheck, since: datetime | None, examination: Examination, tx: Connection) -> None:
     started = time.monotonic()
-    for row in await tx.fetch(check.sql, *check.arguments(since)):
-        examination.breaches.setdefault(check.names[row["invariant"]], []).append(row["where"])
+    for name, where in [each async for each in check.find(tx, since)]:
+        examination.breaches.setdefault(name, []).append(where)
     examination.timings.append((time.monotonic() - started, check))
 
 
