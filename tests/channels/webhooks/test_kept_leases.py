@@ -29,6 +29,12 @@ POLL_S = 5.0
 AT_ONCE_S = 3.0
 
 
+@pytest.fixture(autouse=True)
+def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a worker would give its leases back."""
+    monkeypatch.setattr(kept_leases, "LATE_S", 60.0)
+
+
 class Listening:
     """A worker that only delivers and hears notifications over a session of its own."""
 

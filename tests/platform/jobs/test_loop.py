@@ -232,3 +232,43 @@ async def test_operations_12_runs_are_counted_by_outcome() -> None:
 
 async def work_never() -> bool:
     return False
+
+
+async def test_a_job_that_finds_nothing_looks_less_often_until_it_is_woken() -> None:
+    stop = asyncio.Event()
+    looks: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def find_nothing() -> bool:
+        looks.append(loop.time())
+        if len(looks) == 5:
+            job.wake.set()
+        if len(looks) == 8:
+            stop.set()
+        return False
+
+    job = Job("idle", find_nothing)
+    await _run(job, stop=stop, poll_s=0.05)
+    pauses = [after - before for before, after in itertools.pairwise(looks)]
+    # Each is spread by a fifth.
+    for number, polls in enumerate((1, 2, 4, 4)):
+        assert pauses[number] >= 0.8 * 0.05 * polls
+    assert pauses[4] < 0.8 * 0.05, "it was woken"
+    assert pauses[5] >= 0.8 * 0.05
+    assert pauses[6] >= 0.8 * 0.05 * 2
+
+
+async def test_a_job_that_limits_itself_is_asked_at_every_poll() -> None:
+    stop = asyncio.Event()
+    looks: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def find_nothing() -> bool:
+        looks.append(loop.time())
+        if len(looks) == 6:
+            stop.set()
+        return False
+
+    started = loop.time()
+    await _run(Job("throttled", find_nothing, is_throttled=True), stop=stop, poll_s=0.05)
+    assert looks[-1] - started < 0.05 * (1 + 2 + 4 + 4 + 4) * 0.8

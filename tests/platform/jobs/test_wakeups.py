@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
+from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.apps.wiring.wakeups import WAKEUPS, connect_jobs
+from tonne.platform.events.log import NewEvent, append
 from tonne.platform.events.notification import EVERYTHING, Notification, PendingWork, Stream, WorkKind
 from tonne.platform.jobs.loop import Job, run_jobs, wake_jobs
+from tonne.platform.values.context import utc_now
 
 
 def _woken(services: Services, notification: Notification) -> set[str]:
@@ -99,3 +102,18 @@ async def test_jobs_that_are_not_concerned_sleep_on() -> None:
     stop.set()
     await running
     assert runs == {"deliver": 2, "mail": 1}
+
+
+async def test_a_job_names_the_streams_that_it_appended_to(services: Services, world: World) -> None:
+    scope = world.ours_test.scope
+
+    async def append_one() -> bool:
+        async with services.database.transaction() as tx:
+            await append(tx, scope, [NewEvent("order.received", "ord_1", b"{}")], utc_now())
+        return True
+
+    [job] = connect_jobs([Job("allocate_orders", append_one)], services.notifier)
+    services.notifier._pending = PendingWork.none()
+    await job.run_once()
+    assert services.notifier._pending.streams == {Stream(scope.organisation_id, scope.mode)}
+    assert not services.notifier._pending.any_stream

@@ -7,7 +7,7 @@ from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.wakeups import connect_jobs
 from tonne.channels.checkout.link_counts.count_store import FoldLinkCounts
 from tonne.money.refunds import jobs as refunds
-from tonne.platform.jobs.loop import Job, throttled
+from tonne.platform.jobs.loop import Job, RunOnce, throttled
 from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 from tonne.selling.estimates.fold_counts import FoldEstimateCounts
 from tonne.selling.orders.quotes.prune_quotes import PruneQuotes
@@ -28,7 +28,11 @@ class ThrottledJob(Protocol):
 
 
 def _throttled(name: str, job: ThrottledJob) -> Job:
-    return Job(name, throttled(job.run_once, job.EVERY_S))
+    return _every(job.EVERY_S, name, job.run_once)
+
+
+def _every(seconds: float, name: str, run_once: RunOnce) -> Job:
+    return Job(name, throttled(run_once, seconds), is_throttled=True)
 
 
 def all_jobs(parts: Parts) -> list[Job]:
@@ -42,7 +46,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("price_waiting_orders", parts.price_waiting.run_once),
         *(Job(f"charge_{mode}_cards", charge.run_once, charge.drain) for mode, charge in parts.charge_cards.items()),
         *(Job(name, run) for name, run in parts.invoice_charge_jobs.items()),
-        *(Job(name, throttled(run, refunds.EVERY_S)) for name, run in parts.refund_jobs.items()),
+        *(_every(refunds.EVERY_S, name, run) for name, run in parts.refund_jobs.items()),
         Job("mail_orders", parts.mail_orders.run_once),
         _throttled("remove_closed_cards", parts.remove_closed_cards),
         Job("issue_invoices", parts.issue_invoices.run_once),
@@ -64,7 +68,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("mail_card_problems", parts.mail_card_problems.run_once),
         _throttled("update_cards", parts.update_card),
         Job("send_mails", mails.run_once, mails.drain, wake=mails.wake, expect=mails.expect),
-        *(Job(name, throttled(run, retention.EVERY_S)) for name, run in parts.retention_jobs.items()),
+        *(_every(retention.EVERY_S, name, run) for name, run in parts.retention_jobs.items()),
         _throttled("fold_order_totals", parts.fold_totals),
         _throttled("fold_estimate_counts", FoldEstimateCounts(parts.database)),
         _throttled("count_metadata", CountMetadata(parts.database)),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tonne.platform.events.notification import Notifier, WorkKind
+from tonne.platform.events.notification import Notifier, WorkKind, collecting_streams
 from tonne.platform.jobs.loop import Job, RunOnce
 from tonne.platform.values.replace import replace
 
@@ -87,9 +87,10 @@ def connect_jobs(jobs: Sequence[Job], notifier: Notifier) -> list[Job]:
 
 def _notify_after(run_once: RunOnce, notifier: Notifier, kinds: frozenset[WorkKind]) -> RunOnce:
     async def run() -> bool:
-        worked = await run_once()
+        with collecting_streams() as streams:
+            worked = await run_once()
         if worked:
-            notifier.notify(*kinds)
+            notifier.notify(*kinds, streams=streams)
         return worked
 
     return run

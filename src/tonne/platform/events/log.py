@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tonne.platform.db.database import Connection, columns
-from tonne.platform.events.notification import Stream
+from tonne.platform.events.notification import Stream, note_appended
 from tonne.platform.events.payload import encode_document
 from tonne.platform.events.trace_store import TracedEvent, store_traces
 from tonne.platform.process.telemetry import tracing
@@ -62,6 +62,7 @@ async def append(tx: Connection, scope: Scope, events: Sequence[NewEvent], now: 
     Use `append_to_streams` for several streams: it locks them in a fixed order, which prevents deadlocks.
     """
     ids = [new_id("evt") for _ in events]
+    note_appended([Stream(scope.organisation_id, scope.mode)])
     status = await tx.execute(
         APPEND,
         scope.organisation_id,
@@ -141,6 +142,7 @@ async def append_to_streams(tx: Connection, events: Sequence[tuple[Scope, NewEve
     organisations, modes, accounts = columns([scope for scope, _ in events], "organisation_id, mode, account_id")
     streams = {Stream(scope.organisation_id, scope.mode) for scope, _ in events}
     await lock_streams(tx, list(streams))
+    note_appended(streams)
     ids = [new_id("evt") for _ in events]
     status = await tx.execute(
         APPEND_TO_STREAMS,

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -129,24 +130,43 @@ class PendingWork(msgspec.Struct):
     def __bool__(self) -> bool:
         return self.kinds is None or bool(self.kinds)
 
-    def add(self, kinds: Iterable[WorkKind], stream: Stream | None) -> None:
-        """No kind means all of them; without a stream, events of any stream."""
+    def add(self, kinds: Iterable[WorkKind], streams: Collection[Stream]) -> None:
+        """No kind means all of them; without streams, events of any stream."""
         added = set(kinds)
         if not added or self.kinds is None:
             self.kinds = None
             return
         self.kinds |= added
         if WorkKind.EVENTS in added:
-            if stream is None:
-                self.any_stream = True
-            else:
-                self.streams.add(stream)
+            self.any_stream = self.any_stream or not streams
+            self.streams.update(streams)
 
     def notification(self) -> Notification:
         if self.kinds is None:
             return EVERYTHING
         names_streams = not self.any_stream and len(self.streams) <= MAX_STREAMS
         return Notification(frozenset(self.kinds), frozenset(self.streams if names_streams else ()))
+
+
+# The streams to which events were appended, of a caller that wants to know.
+_appended: ContextVar[set[Stream] | None] = ContextVar("appended", default=None)
+
+
+@contextlib.contextmanager
+def collecting_streams() -> Iterator[set[Stream]]:
+    """The streams to which events are appended inside."""
+    streams: set[Stream] = set()
+    token = _appended.set(streams)
+    try:
+        yield streams
+    finally:
+        _appended.reset(token)
+
+
+def note_appended(streams: Iterable[Stream]) -> None:
+    collected = _appended.get()
+    if collected is not None:
+        collected.update(streams)
 
 
 CHANNEL = "tonne_events"
@@ -172,10 +192,9 @@ class Notifier:
     def metrics(self) -> tuple[Metric, ...]:
         return (self._sent,)
 
-    def notify(self, *kinds: WorkKind, scope: Scope | None = None) -> None:
-        """Only the jobs for these kinds run; without kinds, all. `scope` is the one whose stream got the events."""
-        stream = None if scope is None else Stream(scope.organisation_id, scope.mode)
-        self._pending.add(kinds, stream)
+    def notify(self, *kinds: WorkKind, scope: Scope | None = None, streams: Collection[Stream] = ()) -> None:
+        """Only the jobs for these kinds run; without kinds, all. `scope`, or `streams`, say where the events are."""
+        self._pending.add(kinds, [Stream(scope.organisation_id, scope.mode)] if scope is not None else streams)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 

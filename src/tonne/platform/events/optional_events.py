@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from tonne.platform.db.database import Connection, columns
-from tonne.platform.events.notification import Stream
+from tonne.platform.events.notification import Stream, note_appended
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.values.context import Mode, Scope, new_id
 
@@ -76,6 +76,7 @@ async def record_optional(tx: Connection, events: Sequence[tuple[Scope, Optional
     if not events:
         return False
     organisations, modes, accounts = columns([scope for scope, _ in events], "organisation_id, mode, account_id")
+    note_appended({Stream(scope.organisation_id, scope.mode) for scope, _ in events})
     status = await tx.execute(
         RECORD,
         now,

@@ -22,6 +22,9 @@ _log = structlog.get_logger()
 # Maximum back-off after repeated failures of a job.
 MAX_PAUSE_S = 30.0
 DATABASE_RETRY_S = 1.0
+# How many times `worker_poll_s` a job waits that finds nothing again and again. Notifications wake it; a lost one
+# delays work by no more than this.
+_POLLS = (1, 2, 4)
 # Bounds the exponent of the back-off: a large power of two does not fit a float.
 _MAX_DOUBLINGS = 16
 
@@ -36,6 +39,8 @@ class Job(Struct, frozen=True):
     # The job runs when one of these became due, without waiting for its next poll.
     kinds: frozenset[WorkKind] = frozenset()
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    # It limits itself how often it looks, and looks at every poll otherwise.
+    is_throttled: bool = False
     # Called before the job is woken, with what it is woken for.
     expect: Callable[[Notification], None] | None = None
 
@@ -80,7 +85,7 @@ async def _wake_at_stop(jobs: Sequence[Job], stop: asyncio.Event) -> None:
 
 
 async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics) -> None:
-    failures = 0
+    failures = polls = 0
     metrics.register(job.name)
     while not stop.is_set():
         job.wake.clear()
@@ -100,8 +105,11 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics
         else:
             failures = 0
             metrics.succeed(job.name, worked=worked, seconds=time.monotonic() - started)
-            if not worked:
-                await _sleep(poll_s, job.wake)
+            if worked:
+                polls = 0
+                continue
+            await _sleep(poll_s * (1 if job.is_throttled else _POLLS[min(polls, len(_POLLS) - 1)]), job.wake)
+            polls = 0 if job.wake.is_set() else polls + 1
 
 
 def _back_off_s(error: Exception, failures: int, poll_s: float) -> float:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import structlog
 
@@ -45,7 +46,7 @@ class Deliverer:
         self.measured = DeliveryMetrics()
         self._sender = BatchSender(database, make_sender, box, settings, wall_clock)
         self._kept = KeptLeases(self._request_s)
-        self._settlement = Settlement(database, settings, self.measured, self._kept)
+        self._settlement = Settlement(database, settings, self.measured, self._kept, self._search_in)
         self._shared_reads = SharedEventReads(database)
         self._busy: set[asyncio.Task[None]] = set()
         self._slots = Slots(settings.webhook_concurrency)
@@ -156,6 +157,9 @@ class Deliverer:
                 self._search_again()
             if self._due_streams.end_turn(lease):
                 self.more_due.set()
+
+    def _search_in(self, pause: timedelta) -> None:
+        asyncio.get_running_loop().call_later(pause.total_seconds(), self._search_again)
 
     def _search_again(self) -> None:
         self._due_streams.expect_anywhere()

@@ -36,12 +36,21 @@ T = TypeVar("T")
 class Settlement:
     """Every method returns the renewed lease if another request may follow at once, and None otherwise."""
 
-    def __init__(self, database: Database, settings: Settings, metrics: DeliveryMetrics, kept: KeptLeases) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        metrics: DeliveryMetrics,
+        kept: KeptLeases,
+        due_in: Callable[[timedelta], None],
+    ) -> None:
+        """`due_in` is called with the time after which a refused webhook is due again."""
         self._database = database
         self._metrics = metrics
         self._settings = settings
         self._lease_s = settings.webhook_lease_s
         self._kept = kept
+        self._due_in = due_in
 
     async def settle(
         self, lease: Lease, batch: EventBatch, outcome: SendOutcome, *, release: bool = False
@@ -199,7 +208,9 @@ class Settlement:
 
     def _pause(self, failures: int, outcome: Retry | None = None) -> timedelta:
         asked_s = 0.0 if outcome is None else outcome.retry_after_s
-        return pause_after(failures, self._settings.webhook_time_scale, asked_s)
+        pause = pause_after(failures, self._settings.webhook_time_scale, asked_s)
+        self._due_in(pause)
+        return pause
 
     async def _disable_or_alert(self, tx: Connection, lease: Lease, outcome: Retry) -> None:
         if not await self._disable_if_gone(tx, lease, outcome):
