@@ -184,22 +184,27 @@ class SendMails:
         await self.gateway.close_idle()
         if not self._sending:
             self._is_expected = True
-        while not await self._settle():
-            await self._fill_lanes()
-            if not self._sending:
-                return False
-            try:
-                async with asyncio.timeout(POLL_S):
-                    await self.wake.wait()
-            except TimeoutError:
-                self._is_expected = True
-            except asyncio.CancelledError:
-                for sending in self._sending:
-                    sending.cancel()
-                self._sending.clear()
-                raise
-            self.wake.clear()
+        try:
+            while not await self._settle():
+                await self._fill_lanes()
+                if not self._sending:
+                    return False
+                await self._wait()
+        except asyncio.CancelledError:
+            for sending in self._sending:
+                sending.cancel()
+            self._sending.clear()
+            raise
         return True
+
+    async def _wait(self) -> None:
+        """Until a mail is done, or others may be due."""
+        try:
+            async with asyncio.timeout(POLL_S):
+                await self.wake.wait()
+        except TimeoutError:
+            self._is_expected = True
+        self.wake.clear()
 
     async def _fill_lanes(self) -> None:
         if self._claimed and self._monotonic() > self._begin_until:
