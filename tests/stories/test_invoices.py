@@ -17,8 +17,7 @@ from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, replace
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil
 from tonne.selling.orders.load import load_order

@@ -6,8 +6,7 @@ from tests.apps.privacy.everywhere import columns_with
 from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER
-from tonne.platform.values.context import Scope, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Scope, replace, utc_now
 from tonne.selling.accounts.errors import KeyRightInvalid
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.keys.restrictions import KeyRight

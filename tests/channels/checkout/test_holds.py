@@ -24,8 +24,7 @@ from tonne.channels.checkout.order_checkout import holding
 from tonne.channels.checkout.store import find_checkout
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace, utc_now
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OfferChanged
 from tonne.supply.stock.errors import LotInUse

@@ -23,8 +23,7 @@ from tonne.platform.events.log import NewEvent, append
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.jobs.loop import Job, run_jobs
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Scope, new_id, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Scope, new_id, replace, utc_now
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from tonne.channels.webhooks.delivery.claim import (
 from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.register import change_webhook, remove_webhook
 from tonne.platform.events.notification import Stream
-from tonne.platform.values.context import Scope, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Scope, replace, utc_now
 
 # Each with a stream of its own, in which nothing happens.
 ADD_IDLE = """

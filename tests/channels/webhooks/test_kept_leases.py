@@ -21,8 +21,7 @@ from tonne.channels.webhooks.model import Webhook
 from tonne.platform.db.database import Connection
 from tonne.platform.events.notification import Notification, Notifier, WorkKind, listen, send
 from tonne.platform.jobs.loop import wake_jobs
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace, utc_now
 
 POLL_S = 5.0
 # A lonely event that needs a poll takes longer.

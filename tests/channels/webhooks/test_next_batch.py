@@ -9,7 +9,7 @@ from tests.channels.webhooks.test_due_streams import ONE, make_lease
 from tonne.channels.webhooks.delivery.next_batch import READERS, Probing, ReadInScope, Refusals, StreamPipeline
 from tonne.channels.webhooks.delivery.schedule import REFUSALS_BEFORE_PARKING
 from tonne.channels.webhooks.model import Lease
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 
 def _lease(**changed: Any) -> Lease:

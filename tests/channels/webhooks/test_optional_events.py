@@ -21,8 +21,7 @@ from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.db.database import Database
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, replace
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
 from tonne.supply.retirements.rename_order import rename_order

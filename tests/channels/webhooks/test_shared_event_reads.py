@@ -14,8 +14,7 @@ from tonne.channels.webhooks.delivery.batch_store import READ_STREAM, RECENT
 from tonne.channels.webhooks.delivery.turn import SharedEventReads
 from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.database import Database
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace, utc_now
 
 
 @pytest.fixture

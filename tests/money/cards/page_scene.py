@@ -15,8 +15,7 @@ from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.invoices.store import have_invoices
 from tonne.platform.db.idempotency import Idempotency
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest

@@ -18,8 +18,7 @@ from tonne.money.cards.model import (
     decide_charge,
 )
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 SCHEDULE = RetrySchedule(Settings())
 REQUEST = ChargeRequest(

@@ -21,8 +21,7 @@ from tonne.money.cards.gateways.metered_gateway import card_gateways
 from tonne.platform.db.database import Database
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 CARD = StoredCard("cus_1", "pm_1")
 LIVE = replace(request(CARD), mode=Mode.LIVE)

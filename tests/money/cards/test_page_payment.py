@@ -25,7 +25,7 @@ from tonne.money.cards.model import ChargeAttempt
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import Order
 

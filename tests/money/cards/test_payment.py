@@ -12,7 +12,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 from tonne.selling.orders.model import Order
 
 MOMENT = timedelta(milliseconds=1)

@@ -27,9 +27,8 @@ from tonne.money.refunds.disputes.mismatched_charge import read_mismatched, retu
 from tonne.money.refunds.disputes.shared_payment import resume_orders
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import TaxTreatment
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, replace
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts.change_account import AccountChange, change_account, close_account
 from tonne.selling.accounts.model import Billing, PaymentMethod
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile

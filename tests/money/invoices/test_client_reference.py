@@ -4,7 +4,7 @@ from tests.money.invoices.billing import Billing
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.money.invoices.model import client_reference
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 HUGE = '{"amounts":[1e999,-1E-999],"reference":1e999,"order_id":"A-17"}'
 

@@ -22,8 +22,7 @@ from tonne.money.invoices.issuing.issue_invoices import LEASE, IssueConsolidated
 from tonne.money.invoices.waiting import WAITING
 from tonne.platform.db.database import Database
 from tonne.platform.values.amounts import TaxTreatment, tax_on
-from tonne.platform.values.context import Scope, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Scope, replace, utc_now
 from tonne.selling.accounts.errors import BillingInvalid
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import Billing as BillingMode

@@ -11,8 +11,7 @@ from tonne.money.bank.invariants import INVARIANTS as OF_TRANSFERS
 from tonne.money.invoices.invariants import INVARIANTS as OF_INVOICES
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 from tonne.selling.accounts.model import Billing as BillingMode
 
 # An order paid by card has one captured charge: `tests/money/cards/test_invariants.py` breaks that.

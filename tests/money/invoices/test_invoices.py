@@ -12,8 +12,7 @@ from tonne.money.invoices.model import FollowUpSchedule, InvoiceStatus
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 GRACE = "grace@ours.test"
 

@@ -14,7 +14,7 @@ from tonne.money.invoices.issuing.issue_invoices import IssueInvoices
 from tonne.platform.documents.mail.outbox import Urgency
 from tonne.platform.documents.mail.send_outbox import SendMails
 from tonne.platform.documents.mail.smtp import SmtpMail
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 HEADERS = {
     *("From", "To", "Subject", "Message-ID", "Date", "MIME-Version", "Content-Type"),

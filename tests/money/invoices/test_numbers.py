@@ -14,7 +14,7 @@ from tonne.money.invoices.follow_up_invoices import LEASE
 from tonne.money.invoices.issuing.issue_invoices import BATCH, IssueInvoices, issue_invoices
 from tonne.platform.db.batches import RETRY_AFTER
 from tonne.platform.documents.pdf import _compiler
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.queue import lock_order
 

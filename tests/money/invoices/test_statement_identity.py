@@ -19,8 +19,7 @@ from tonne.money.bank.formats.read_statement import read_statement, with_own_acc
 from tonne.money.bank.formats.statement import Statement
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 FIRST = date(2026, 3, 2)
 PEOPLE = (("Ada GmbH", "DE75512108001245126199"), ("Eve BV", "NL20INGB0001234567"))

@@ -8,7 +8,7 @@ from tonne.money.cards.captured_store import find_captured_any_account
 from tonne.money.cards.gateways.card import DisputeState, RecordedDispute
 from tonne.money.refunds.disputes.check_payments import record_payment
 from tonne.money.refunds.errors import NothingToDispute, NothingToRefund
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 OPEN = "SELECT has_open_dispute FROM orders"
 

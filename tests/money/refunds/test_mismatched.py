@@ -7,7 +7,7 @@ from tests.money.refunds.refund_scene import ADA, RefundScene
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.money.refunds.errors import ChargeNotMismatched
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 from tonne.selling.orders.model import Order
 
 

@@ -20,8 +20,7 @@ from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.schemas import RewindIn, SkipIn
 from tonne.platform.http.route import Access, Route
-from tonne.platform.values.context import Mode, new_id, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, new_id, replace, utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key
 
 PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")

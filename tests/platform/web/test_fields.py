@@ -8,8 +8,8 @@ import pytest
 from msgspec import Meta
 
 from tonne.platform.http.json_body import read_some, read_values
+from tonne.platform.values.context import same_named
 from tonne.platform.values.errors import Invalid
-from tonne.platform.values.same_named import same_named
 from tonne.platform.web.fields import described, fields_of
 
 _TITLE = described("Headline.", label="Title")

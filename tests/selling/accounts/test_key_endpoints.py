@@ -10,8 +10,7 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.http.permissions import PERMISSIONS
-from tonne.platform.values.context import Scope, to_wire, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Scope, replace, to_wire, utc_now
 from tonne.selling.accounts.errors import KeyRightInvalid
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.keys.restrictions import KeyRight, check_restrictions

@@ -6,8 +6,7 @@ import pytest
 from tests.support.world import TESTER, World
 from tonne.platform.db.database import Database
 from tonne.platform.values.amounts import NO_TAX, TaxTerms, TaxTreatment
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace, utc_now
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import OrganisationNotFound, TaxProfileInvalid
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, check_tax_profile, read_tax_profile, set_tax_profile

@@ -9,8 +9,7 @@ import pytest
 from tests.support.clock import START
 from tests.support.world import TESTER, World
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.values.context import Mode, Scope, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, new_id, replace
 from tonne.selling.accounts import store
 from tonne.selling.accounts.change_account import open_account
 from tonne.selling.accounts.errors import CurrencyUnknown, FeeRateInvalid, NameInvalid, OrganisationNotFound

@@ -11,9 +11,8 @@ from msgspec import structs
 
 from tests.support.pricing_oracle import GRAMS, NOW, TEN_PER_CENT, Case, check_price, supplied
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, charge_unit, format_money, format_tonnes, minimum_charge
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, replace
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.errors import PriceRoundsToZero, PriceUnavailable, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.model import Catalogue, ExchangeRate
 from tonne.selling.catalogue.prices.pricing import BundleShare, PriceList, price_quantity

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.pricing_oracle import GRAMS, NOW, Case
 from tonne.platform.values.amounts import NO_TAX, TaxTerms, TaxTreatment, apportion, charge_unit, minimum_charge, tax_on
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 from tonne.selling.accounts.model import Billing, PaymentMethod, Terms
 from tonne.selling.catalogue.errors import ChargeTooSmall, PriceRoundsToZero, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.model import Catalogue, ExchangeRate

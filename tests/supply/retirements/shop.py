@@ -18,8 +18,7 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.invariant import find_violations
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, replace
 from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.catalogue.prices.price import PriceRequest

@@ -10,8 +10,7 @@ import pytest
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, Tenant
-from tonne.platform.values.context import Mode, Scope, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, new_id, replace
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.orders.load import load_order, load_orders

@@ -13,8 +13,7 @@ from tests.support.rounds import IS_LONG, ROUNDS
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, replace
 from tonne.selling.accounts.store import find_account, update_account
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.supply.stock.plan_allocation import LineDemand, Recipient, Source, Supply, whole_units

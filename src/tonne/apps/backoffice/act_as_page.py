@@ -34,8 +34,7 @@ class ActAsPage(DashboardPage, frozen=True):
         return see_other(organisation_base(viewer.mode, organisation_id))
 
     async def end(self, viewer: OperatorViewer, _: Form) -> Response:
-        async with self.database.transaction() as tx:
-            organisation_id = await stop_acting(tx, viewer.session, actor=viewer.actor, now=self.clock())
+        organisation_id = await self.database.commit(stop_acting, viewer.session, actor=viewer.actor, now=self.clock())
         if organisation_id is None:
             return see_other(viewer.base)
         return see_other(f"{viewer.base}/customers/{organisation_id}?done=act_as_ended")

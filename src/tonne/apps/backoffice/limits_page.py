@@ -72,8 +72,7 @@ class LimitsPage(DashboardPage, frozen=True):
         limit = _read_amount(form, "monthly_limit", key.currency) or NONE
         if form.faults:
             return self._key_page(viewer, customer, key, form)
-        async with self.database.transaction() as tx:
-            await set_key_limit(tx, key.id, limit, actor=viewer.actor, now=self.clock())
+        await self.database.commit(set_key_limit, key.id, limit, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/customers/{customer.id}?done=limits")
 
     async def _find_account(self, viewer: OperatorViewer) -> LimitedAccount:

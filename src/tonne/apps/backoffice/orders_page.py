@@ -17,8 +17,8 @@ from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
+from tonne.platform.values.context import replace
 from tonne.platform.values.paging import START, CursorInvalid, Position
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts.directory import Names, find_names_any_account
 from tonne.selling.orders.order_filter import OrderFilter
 from tonne.supply.certificates.store import find_by_number_any_account, normal_number

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 
 class MenuEntry(Struct, frozen=True):

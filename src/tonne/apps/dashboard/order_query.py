@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.viewer import Form
 from tonne.platform.http.route import Request
-from tonne.platform.values.context import Mode, is_id
+from tonne.platform.values.context import Mode, is_id, replace
 from tonne.platform.values.paging import Position, make_cursor, parse_cursor
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderStatus, PaymentState
 from tonne.selling.orders.order_filter import OrderFilter

@@ -135,8 +135,7 @@ class SignInPage(Struct, frozen=True):
         return _go(goal, headers)
 
     async def sign_out(self, viewer: Viewer, _: Form) -> Response:
-        async with self.database.transaction() as tx:
-            headers = await self.sessions.sign_out(tx, viewer.session, actor=viewer.actor)
+        headers = await self.database.commit(self.sessions.sign_out, viewer.session, actor=viewer.actor)
         return _go(SIGN_IN, headers)
 
     async def show_reset(self, request: Request) -> Response:
@@ -158,8 +157,7 @@ class SignInPage(Struct, frozen=True):
     async def show_new_password(self, request: Request) -> Response:
         """The form behind the link in the mail. Raises LinkExpired."""
         token = request.path("token")
-        async with self.database.transaction() as tx:
-            await require_link(tx, token, PASSWORD_RESET, self.sessions.now())
+        await self.database.commit(require_link, token, PASSWORD_RESET, self.sessions.now())
         return self._page(request, "password_new.html", Form(), token_in_url=token)
 
     async def set_new_password(self, request: Request) -> Response:

@@ -147,8 +147,7 @@ class YouPage(Struct, frozen=True):
         return see_other(f"{YOU}?done=session")
 
     async def end_other_sessions(self, viewer: Viewer, _: Form) -> Response:
-        async with self.database.transaction() as tx:
-            await self.sessions.end_others(tx, viewer.session, actor=viewer.actor)
+        await self.database.commit(self.sessions.end_others, viewer.session, actor=viewer.actor)
         return see_other(f"{YOU}?done=sessions")
 
     async def _confirm(self, tx: Connection, viewer: Viewer, code: str) -> None:
@@ -180,8 +179,7 @@ class YouPage(Struct, frozen=True):
         )
 
     async def _prepare(self, viewer: Viewer) -> TotpSetup:
-        async with self.database.transaction() as tx:
-            return await self.second_factor.prepare(tx, viewer.user)
+        return await self.database.commit(self.second_factor.prepare, viewer.user)
 
     async def _page(
         self,
@@ -237,11 +235,9 @@ class InvitationPage(Struct, frozen=True):
         form = Form(self.guard.check(request))
         token, now, session = request.path("token"), self.clock(), await self.sessions.find(request)
         if session is not None and session.is_complete:
-            async with self.database.transaction() as tx:
-                link = await accept_as_user(tx, token, session.user, address=request.client, now=now)
+            link = await self.database.commit(accept_as_user, token, session.user, address=request.client, now=now)
             return see_other(organisation_base(Mode.LIVE, link.organisation_id or ""))
-        async with self.database.transaction() as tx:
-            link = await require_link(tx, token, INVITATION, now)
+        link = await self.database.commit(require_link, token, INVITATION, now)
         name, password = form.text("name", "Enter your name."), form.raw("password")
         with form.catch():
             check_new_password(password, link.email)

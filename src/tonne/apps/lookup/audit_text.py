@@ -13,8 +13,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.http.route import Response
-from tonne.platform.values.context import Actor, ActorKind, Mode, to_wire
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Actor, ActorKind, Mode, same_named, to_wire
 from tonne.selling.users.names import find_operators
 
 MAX_VALUE = 200

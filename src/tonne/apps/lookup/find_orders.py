@@ -11,9 +11,8 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns, parameters_of
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, replace
 from tonne.platform.values.paging import START, Position
-from tonne.platform.values.replace import replace
 from tonne.selling.orders.model import OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.order_filter import OrderFilter
 

@@ -86,10 +86,9 @@ class OrderActions(Struct, frozen=True):
         self, scope: Scope, order_id: str, mails: Collection[OrderMail], *, email: str | None, actor: Actor
     ) -> None:
         """Raises NothingToResend. With `email`, the order keeps the corrected address."""
-        async with self.database.transaction() as tx:
-            await resend_order(
-                tx, scope, order_id, mails, email=email, settings=self.settings, actor=actor, now=self.clock()
-            )
+        await self.database.commit(
+            resend_order, scope, order_id, mails, email=email, settings=self.settings, actor=actor, now=self.clock()
+        )
         self.notifier.notify(WorkKind.CERTIFICATES, WorkKind.ORDER_MAILS)
 
     async def rename(self, scope: Scope, order_id: str, beneficiary: Beneficiary, *, reason: str, actor: Actor) -> None:

@@ -18,9 +18,8 @@ from tonne.platform.events import person_store as events
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import append
 from tonne.platform.events.person_store import StoredEvent
-from tonne.platform.values.context import Actor, Scope, to_wire
+from tonne.platform.values.context import Actor, Scope, replace, to_wire
 from tonne.platform.values.erased import ERASED
-from tonne.platform.values.replace import replace
 from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
 from tonne.selling.orders.mails.order_mail_store import list_unmailed

@@ -21,8 +21,7 @@ from tonne.platform.documents.mail.person_store import erase_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.request_log.store import erase_request_texts
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Clock, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Clock, new_id, replace
 
 _log = structlog.get_logger()
 

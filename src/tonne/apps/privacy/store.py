@@ -9,8 +9,7 @@ import msgspec
 
 from tonne.apps.privacy.model import Erasure, FoundBy
 from tonne.platform.db.database import Connection, parameters_of, value_of
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 # One erasure at a time chooses the salt.
 LOCK_SALT = "SELECT pg_advisory_xact_lock(7029)"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tonne.platform.events.notification import Notifier, WorkKind, collecting_streams
 from tonne.platform.jobs.loop import Job, RunOnce
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 
 class Wakeups(NamedTuple):

@@ -255,8 +255,7 @@ class AccountPage(DashboardPage, frozen=True):
     async def _save(self, viewer: MemberViewer, account: Account, form: Form, change: AccountChange) -> Response:
         if not form.faults:
             try:
-                async with self.database.transaction() as tx:
-                    await change_account(tx, account.scope, change, actor=viewer.actor, now=self.clock())
+                await self.database.commit(change_account, account.scope, change, actor=viewer.actor, now=self.clock())
             except BillingInvalid:
                 form.fail("payment", f"{_BILLING} {self._ask}")
             except TonneError as error:

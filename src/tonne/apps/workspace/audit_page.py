@@ -5,9 +5,8 @@ from tonne.apps.dashboard.page import OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditPage, list_entries
-from tonne.platform.values.context import Actor, ActorKind, Scope
+from tonne.platform.values.context import Actor, ActorKind, Scope, replace
 from tonne.platform.values.paging import CursorInvalid, Position
-from tonne.platform.values.replace import replace
 from tonne.selling.users.model import Right
 
 

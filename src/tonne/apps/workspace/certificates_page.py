@@ -131,8 +131,7 @@ class AuditPacksPage(DashboardPage, frozen=True):
 
     async def delete(self, viewer: MemberViewer, _: Form) -> Response:
         pack = await self._find(viewer)
-        async with self.database.transaction() as tx:
-            await remove_pack(tx, pack, actor=viewer.actor, now=self.clock())
+        await self.database.commit(remove_pack, pack, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}/audit-packs?done=pack_deleted")
 
     async def _parts(self, pack: AuditPack) -> AsyncIterator[bytes]:

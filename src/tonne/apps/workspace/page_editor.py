@@ -19,8 +19,8 @@ from tonne.channels.public_pages.model import (
 )
 from tonne.channels.public_pages.public_page import PublicPage
 from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import replace
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.logos.logo import MAX_LOGO_BYTES, logo_of
 from tonne.selling.accounts.logos.store import Logo, find_logo

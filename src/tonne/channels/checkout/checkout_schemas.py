@@ -15,9 +15,8 @@ from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.client_fields import REFERENCE, IdempotencyKey, Metadata, Reference, read_idempotency_key
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Mode, Timestamp, to_wire
+from tonne.platform.values.context import Mode, Timestamp, same_named, to_wire
 from tonne.platform.values.erased import ERASED
-from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.schemas import BundleId, CurrencyCode, Money, Tonnes
 from tonne.selling.estimates.schemas import MetadataOut
 from tonne.selling.orders.model import BENEFICIARY, CustomerIn, OrderStatus

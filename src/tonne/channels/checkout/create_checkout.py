@@ -28,9 +28,8 @@ from tonne.platform.http.json_body import Document, read
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, scaled
-from tonne.platform.values.context import Actor, Clock, Scope, new_id
+from tonne.platform.values.context import Actor, Clock, Scope, new_id, same_named
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.organisations.change_organisation import check_name

@@ -24,8 +24,7 @@ from tonne.platform.db.batches import run_claimed
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, job_actor
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, job_actor, replace
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price

@@ -10,9 +10,8 @@ from tonne.channels.public_pages import errors, model, schemas, store
 from tonne.money.cards.stored_cards.stored_cards import schedule_removal
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.context import Actor, Scope, replace
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts.change_account import close_organisation, reopen_organisation
 from tonne.selling.accounts.logos.store import Logo, set_logo
 from tonne.selling.accounts.store import lock_account

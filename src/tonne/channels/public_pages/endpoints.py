@@ -10,8 +10,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.json_body import read
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Clock, same_named
 from tonne.selling.accounts.logos.logo import read_logo
 
 
@@ -44,8 +43,7 @@ class SustainabilityEndpoints:
         logo = None if sent is None else await asyncio.to_thread(read_logo, sent.media_type, sent.data)
         removes_logo = "logo" in document.members and sent is None
         change = same_named(PageChange, body, logo=logo, removes_logo=removes_logo)
-        async with self._database.transaction() as tx:
-            page = await change_page(tx, request.scope, change, actor=request.actor, now=self._clock())
+        page = await self._database.commit(change_page, request.scope, change, actor=request.actor, now=self._clock())
         return json_response(schemas.page_out(page, self._base_url))
 
     async def create_page(self, request: Request) -> Response:
@@ -76,8 +74,7 @@ class SustainabilityEndpoints:
 
     async def _settings(self, request: Request, *, must_exist: bool) -> schemas.PageSettingsOut:
         body = read(request.json(), schemas.PageSettingsIn)
-        async with self._database.transaction() as tx:
-            page = await change_settings(
-                tx, request.scope, body, must_exist=must_exist, actor=request.actor, now=self._clock()
-            )
+        page = await self._database.commit(
+            change_settings, request.scope, body, must_exist=must_exist, actor=request.actor, now=self._clock()
+        )
         return schemas.page_settings_out(page)

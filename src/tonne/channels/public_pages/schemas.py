@@ -8,8 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tonne.channels.public_pages import model
 from tonne.channels.public_pages.model import DescriptionFormat, TitleFormat
-from tonne.platform.values.context import Mode, Timestamp, to_wire
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Mode, Timestamp, same_named, to_wire
 from tonne.selling.catalogue.catalogue_schemas import BundleOut
 from tonne.selling.catalogue.schemas import DecimalText, Tonnes
 

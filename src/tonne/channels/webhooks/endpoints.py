@@ -20,9 +20,8 @@ from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Scope, made_at, new_id
+from tonne.platform.values.context import Clock, Scope, made_at, new_id, same_named
 from tonne.platform.values.paging import Position
-from tonne.platform.values.same_named import same_named
 
 _log = structlog.get_logger()
 

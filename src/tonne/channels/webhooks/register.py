@@ -23,9 +23,7 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import set_recorded_types
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.context import Actor, Scope, new_id, to_wire
-from tonne.platform.values.replace import replace
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Actor, Scope, new_id, replace, same_named, to_wire
 
 MAX_WEBHOOKS = 16
 _FOR_DEVELOPMENT = "To receive events on your own machine, run `tonne listen`."

@@ -9,9 +9,7 @@ from msgspec import Meta
 
 from tonne.channels.webhooks.delivery.outcomes import Delivered, SendOutcome
 from tonne.channels.webhooks.model import DisabledReason, EventType, ParkedAccount, Progress, Webhook, in_order
-from tonne.platform.values.context import Mode, Timestamp, to_wire
-from tonne.platform.values.replace import replace
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Mode, Timestamp, replace, same_named, to_wire
 from tonne.platform.web.fields import described
 
 _EVENT = "evt_06gtv1alff3htg9thvlvj59t20"

@@ -14,8 +14,7 @@ from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeRe
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.batches import run_leased
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.values.context import Clock, Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, Mode, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderKey, OrderStatus
 from tonne.selling.orders.queue import run_due

@@ -11,8 +11,7 @@ from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PaymentSo
 from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, TryCounts
 from tonne.platform.db.database import Connection, columns
-from tonne.platform.values.context import Mode, Scope, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, new_id, replace
 from tonne.selling.orders.model import Order, OrderKey
 
 # Values of the column `source`, by the type of a payment source.

@@ -29,9 +29,8 @@ from tonne.money.cards.model import (
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit.record import record_all
-from tonne.platform.values.context import Clock, Scope, job_actor
+from tonne.platform.values.context import Clock, Scope, job_actor, replace
 from tonne.platform.values.language import N_
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails

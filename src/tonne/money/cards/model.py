@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.money.cards.gateways.card import MODE_MISMATCH, ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 # Delays before the second, third, … attempt, by the outcome of the last one. After the last delay the order fails.
 RETRY_DELAYS: Mapping[ChargeOutcome, tuple[timedelta, ...]] = {

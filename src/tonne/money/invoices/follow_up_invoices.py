@@ -34,8 +34,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock, Mode, Scope, job_actor
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Clock, Mode, Scope, job_actor, replace
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 
 BATCH = 10

@@ -14,8 +14,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import OptionalEvent, find_recording, record_optional
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Scope
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Scope, same_named
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.schemas import CurrencyCode, Money
 

@@ -15,7 +15,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 from tonne.platform.web.wording import ENGLISH, LocalWording, wording_in
 
 

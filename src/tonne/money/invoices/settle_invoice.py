@@ -28,8 +28,7 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Scope, new_id, person_of
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Scope, new_id, person_of, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders

@@ -19,8 +19,7 @@ from tonne.platform.db.batches import run_leased
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, replace
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import LinkedOrder, order_urls

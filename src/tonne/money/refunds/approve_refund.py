@@ -12,8 +12,7 @@ from tonne.money.refunds.request_refund import release_refund
 from tonne.money.refunds.store import find_refund_any_account, lock_sent_at
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record_all
-from tonne.platform.values.context import Actor, person_of
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, person_of, replace
 from tonne.selling.orders.model import OrderStatus
 
 

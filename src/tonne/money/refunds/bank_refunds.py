@@ -16,8 +16,7 @@ from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refun
 from tonne.money.refunds.store import claim_bank_refunds, store_returns, wake_bank_refund_any_account
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.values.context import Actor, Clock, Mode, job_actor, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Clock, Mode, job_actor, new_id, replace
 from tonne.selling.orders.model import Order
 
 BATCH = 50

@@ -26,9 +26,7 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Clock, job_actor, new_id
-from tonne.platform.values.replace import replace
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Clock, job_actor, new_id, replace, same_named
 
 BATCH = 50
 CONCURRENCY = 8

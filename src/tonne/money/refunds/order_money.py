@@ -22,8 +22,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.amounts import apportion, charge_unit, format_money
-from tonne.platform.values.context import Actor, Scope, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Scope, new_id, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails

@@ -10,8 +10,7 @@ from tonne.money.refunds.model import MAX_REASON, Refund, RefundMethod, RefundSt
 from tonne.platform.http.client_fields import IdempotencyKey
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.amounts import DECIMAL_PATTERN, format_money, parse_decimal
-from tonne.platform.values.context import Timestamp, to_wire
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Timestamp, same_named, to_wire
 from tonne.selling.catalogue.schemas import CurrencyCode, Money
 from tonne.selling.orders.schemas import OrderId
 

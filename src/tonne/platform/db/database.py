@@ -21,8 +21,7 @@ from tonne.platform.db.traced_statements import trace_statements
 from tonne.platform.process.shared_timer import WaitQueue
 from tonne.platform.process.telemetry import instruments, tracing
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, replace
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -14,7 +14,7 @@ from tonne.platform.events.notification import Notification, WorkKind
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.spans import IDLE
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 RunOnce = Callable[[], Awaitable[bool]]
 

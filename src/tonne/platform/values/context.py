@@ -1,4 +1,7 @@
-"""What is recorded with every change: the id of what is new, whose it is, who made it, and when."""
+"""What every change needs: the id of what is new, whose it is, who made it, when, and copies of values.
+
+`replace(value, field=…)` is a copy of a struct with some fields changed.
+"""
 
 import re
 import secrets
@@ -6,9 +9,19 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
+
+# The type checker verifies names and types of changed fields only for the function of the standard library.
+if TYPE_CHECKING:
+    from dataclasses import replace
+else:
+    from msgspec.structs import replace
+
+# The type checker takes other names of this module as its own, but not an imported one.
+__all__ = ["replace"]
+T = TypeVar("T", bound=Struct)
 
 
 class Mode(StrEnum):
@@ -124,3 +137,12 @@ def made_at(id_: str) -> datetime | None:
 def _encode(prefix: str, number: int) -> str:
     number <<= 2
     return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"
+
+
+def same_named(target: type[T], source: object, /, **others: Any) -> T:
+    """A `target` whose fields have the values of the attributes of `source` with the same names, except for `others`.
+
+    Fields that neither has keep their default, so a new field that is passed on as it is needs no further line.
+    """
+    names = [name for name in target.__struct_fields__ if name not in others and hasattr(source, name)]
+    return target(**{name: getattr(source, name) for name in names}, **others)

@@ -15,9 +15,8 @@ from tonne.platform.events.audit.store import AuditFilter, StoredEntry
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.openapi.components import JsonValues
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
-from tonne.platform.values.context import Actor, ActorKind, Mode, Timestamp, to_wire
+from tonne.platform.values.context import Actor, ActorKind, Mode, Timestamp, same_named, to_wire
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.errors import AuditLogNotAvailable
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.model import AccountKind

@@ -14,9 +14,8 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS
-from tonne.platform.values.context import Actor, Mode, Scope
+from tonne.platform.values.context import Actor, Mode, Scope, replace
 from tonne.platform.values.language import LanguageCode
-from tonne.platform.values.replace import replace
 from tonne.platform.web.fields import described
 from tonne.selling.accounts import errors, limit_store, store
 from tonne.selling.accounts.account_schemas import BENEFICIARY, HANDLE, LANGUAGE, METHOD, NAME, REFERENCE, VISIBILITY

@@ -6,8 +6,7 @@ import msgspec
 
 from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.context import Mode, Timestamp, to_wire
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Mode, Timestamp, same_named, to_wire
 from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
 

@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from tonne.platform.http.errors import AccountClosed
 from tonne.platform.values.amounts import NO_TAX, TaxTerms
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, replace
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts.errors import AccountSuspended
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, KeyRight
 

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, Mode, replace, utc_now
 from tonne.selling.catalogue import store
 from tonne.selling.catalogue.model import Catalogue, VintageSupply
 

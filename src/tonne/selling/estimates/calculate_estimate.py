@@ -9,9 +9,8 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text
 from tonne.platform.http.errors import documented
 from tonne.platform.http.json_body import Document, decode_json, read
-from tonne.platform.values.context import Clock, Scope, new_id
+from tonne.platform.values.context import Clock, Scope, new_id, replace
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.catalogue.errors import QuantityInvalid
 from tonne.selling.catalogue.prices.price import PriceRequest, price, price_for_display

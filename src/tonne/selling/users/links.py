@@ -148,8 +148,7 @@ class ChangePassword:
     async def by_link(self, token: str, password: str, *, actor: Actor) -> User:
         """Raises LinkExpired or PasswordInvalid. A second factor is still asked for at the next sign-in."""
         now = self._clock()
-        async with self._database.transaction() as tx:
-            link = await require_link(tx, token, PASSWORD_RESET, now)
+        link = await self._database.commit(require_link, token, PASSWORD_RESET, now)
         check_new_password(password, link.email)
         # Outside of a transaction: hashing takes long.
         password_hash = await self._passwords.hash(password)
@@ -169,8 +168,7 @@ class ChangePassword:
             raise SignInRefused("Your current password is wrong.", field="old_password")
         check_new_password(new, user.email)
         password_hash = await self._passwords.hash(new)
-        async with self._database.transaction() as tx:
-            await self._store(tx, user, password_hash, but_session=but_session, actor=actor)
+        await self._database.commit(self._store, user, password_hash, but_session=but_session, actor=actor)
 
     async def _store(self, tx: Connection, user: User, password_hash: str, *, but_session: str, actor: Actor) -> None:
         now = self._clock()

@@ -13,8 +13,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Timestamp, to_wire
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Timestamp, replace, to_wire
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import rewrite_documents
 from tonne.selling.orders.schemas import OrderId

@@ -13,8 +13,7 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion
-from tonne.platform.values.context import Clock, Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, Mode, replace
 from tonne.selling.catalogue.sources import BundleSource, lock_sources, save_drawn
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from tonne.platform.values.context import new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import new_id, replace
 from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
 from tonne.supply.stock.split_by_project import split_by_weight, without_common_part

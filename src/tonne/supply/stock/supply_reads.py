@@ -6,8 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 from tonne.supply.stock.lots.lot_store import ListedLot, add_retired_any_account
 
 

@@ -17,8 +17,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.db.schema.partitions import EVENTS, PartitionedTable, create_partition, list_partitions
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Scope, job_actor
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Scope, job_actor, replace
 
 JOB = job_actor("remove_partitions")
 

@@ -15,7 +15,7 @@ from tonne.channels.webhooks.model import Lease
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import EVENTS
 from tonne.platform.events import store
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 HOURS = 24 * 200

@@ -27,8 +27,7 @@ from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Mode, replace
 from tonne.selling.orders.model import Order
 
 DEFERRED = "deferred revenue is what was billed or paid and is not delivered"

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from tests.money.cards.gateways.gateway_under_test import KEY, request
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PageRequest, PaymentPage
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.platform.values.context import Clock, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, replace, utc_now
 
 PAID_URL, BACK_URL = "https://shop.example/paid?of=1&more=%C3%A4", "https://shop.example/back"
 

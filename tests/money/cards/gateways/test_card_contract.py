@@ -22,8 +22,7 @@ from tonne.money.cards.gateways.card import (
     StoredCard,
 )
 from tonne.platform.db.database import Database
-from tonne.platform.values.context import Mode, new_id, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, new_id, replace, utc_now
 
 
 @pytest.fixture

@@ -26,8 +26,7 @@ from tonne.money.cards.gateways.stripe_responses import (
     to_stripe_amount,
 )
 from tonne.platform.values.amounts import DECIMALS
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 CARD = StoredCard("cus_1", "pm_1")
 

@@ -32,8 +32,7 @@ from tonne.money.cards.gateways.card import (
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.stripe_pages import MARGIN, MAX_PAGE_LIFE, MIN_PAGE_LIFE, Session, charge_result_of
 from tonne.money.cards.gateways.stripe_responses import ErrorObject, PaymentIntentObject
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from tests.support.receivers import never_accepting
 from tonne.money.cards.gateways import card_stripe
 from tonne.money.cards.gateways.card import ChargeOutcome, ChargeRequest, ChargeResult, HostedPage, PageNotOpened
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 API = {"type": "api_error", "message": "Sorry, something went wrong on our end."}
 CARD = {"type": "card_error", "code": "card_declined", "message": "Your card was declined."}

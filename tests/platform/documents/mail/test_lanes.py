@@ -21,8 +21,7 @@ from tonne.platform.documents.mail.smtp import SmtpMail
 from tonne.platform.events.notification import EVERYTHING
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace, utc_now
 from tonne.selling.users.links import send_password_reset
 from tonne.selling.users.security_mails import send_password_changed
 

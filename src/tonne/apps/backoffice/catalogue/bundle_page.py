@@ -94,8 +94,7 @@ class BundlePage(DashboardPage, frozen=True):
                 effects=_switch_effects(shown, enabled=enabled),
                 fields={"enabled": form.value("enabled")},
             )
-        async with self.database.transaction() as tx:
-            await switch_bundle(tx, bundle.id, enabled=enabled, actor=viewer.actor, now=self.clock())
+        await self.database.commit(switch_bundle, bundle.id, enabled=enabled, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{_path(bundle.id)}?done={'bundle_enabled' if enabled else 'bundle_disabled'}")
 
     async def cancel(self, viewer: OperatorViewer, form: Form) -> Response:
@@ -115,8 +114,7 @@ class BundlePage(DashboardPage, frozen=True):
                 effects=effects,
                 fields={"change": change.id},
             )
-        async with self.database.transaction() as tx:
-            await cancel_price_change(tx, viewer.mode, change.id, actor=viewer.actor, now=self.clock())
+        await self.database.commit(cancel_price_change, viewer.mode, change.id, actor=viewer.actor, now=self.clock())
         return see_other(f"{viewer.base}{_path(change.bundle_id)}?done=price_cancelled")
 
     async def _find(self, viewer: OperatorViewer) -> _Shown:

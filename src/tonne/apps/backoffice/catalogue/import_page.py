@@ -62,14 +62,12 @@ class ImportPage(DashboardPage, frozen=True):
             form.fail("allow_large_change", "Tick the box if the rates are right. If not, correct the file.")
             rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
             return await self._preview(viewer, staged, rehearsal, form)
-        async with self.database.transaction() as tx:
-            await staged_imports.allow_large_change(tx, viewer.mode, staged.id)
+        await self.database.commit(staged_imports.allow_large_change, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/imports/{staged.id}")
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         staged = await self._find(viewer)
-        async with self.database.transaction() as tx:
-            await staged_imports.delete_staged(tx, viewer.mode, staged.id)
+        await self.database.commit(staged_imports.delete_staged, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/{PAGES[staged.kind]}?done=import_discarded")
 
     async def _find(self, viewer: OperatorViewer) -> staged_imports.StagedImport:

@@ -18,9 +18,8 @@ from tonne.platform.db.database import Connection, Database, parameters_of, valu
 from tonne.platform.documents.sheets.columns import RowError, SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Mode, new_id
+from tonne.platform.values.context import Actor, Mode, new_id, same_named
 from tonne.platform.values.errors import Kind, TonneError
-from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.plan import FileKind, Files
 from tonne.supply.retirements.confirmations import confirm_lines
@@ -199,8 +198,7 @@ class StagedImports(Struct, frozen=True):
     ) -> str:
         """Store the files for the preview; returns the id of the import. `options` are fields of StagedImport."""
         staged = StagedImport(id=new_id("imp"), mode=mode, kind=kind, staged_at=now, staged_by=str(actor), **options)
-        async with self.database.transaction() as tx:
-            await insert_staged(tx, staged, files, delete_before=now - KEPT_FOR)
+        await self.database.commit(insert_staged, staged, files, delete_before=now - KEPT_FOR)
         return staged.id
 
     async def rehearse(self, staged: StagedImport, *, actor: Actor, now: datetime) -> Rehearsal:

@@ -102,8 +102,7 @@ class ConfirmedPage(DashboardPage, frozen=True):
         try:
             if not form.is_checked("confirmed"):
                 return Attempt(is_made=False, result=await rehearse(self.database, work))
-            async with self.database.transaction() as tx:
-                result = await work(tx)
+            result = await self.database.commit(work)
         except TonneError as error:
             form.fail("", " ".join(fault.message for fault in error.faults))
             return None

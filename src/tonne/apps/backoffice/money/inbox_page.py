@@ -80,15 +80,14 @@ class InboxPage(DashboardPage, frozen=True):
             form.fail("iban", "The IBAN is not valid: its check digits are wrong.")
         if form.faults or sent is None:
             return await self.show(viewer, form)
-        async with self.database.transaction() as tx:
-            upload_id = await upload_statement(
-                tx,
-                viewer.mode,
-                SheetFile(sent.name, sent.content),
-                StatementOptions(_spelling(form), iban),
-                actor=viewer.actor,
-                now=self.clock(),
-            )
+        upload_id = await self.database.commit(
+            upload_statement,
+            viewer.mode,
+            SheetFile(sent.name, sent.content),
+            StatementOptions(_spelling(form), iban),
+            actor=viewer.actor,
+            now=self.clock(),
+        )
         return see_other(f"{viewer.base}/money/statements/{upload_id}")
 
     async def preview(self, viewer: OperatorViewer) -> Response:
@@ -126,10 +125,9 @@ class InboxPage(DashboardPage, frozen=True):
     async def import_(self, viewer: OperatorViewer, _: Form) -> Response:
         upload_id = viewer.request.path("upload_id")
         try:
-            async with self.database.transaction() as tx:
-                await import_upload(
-                    tx, viewer.mode, upload_id, settings=self.settings, actor=viewer.actor, now=self.clock()
-                )
+            await self.database.commit(
+                import_upload, viewer.mode, upload_id, settings=self.settings, actor=viewer.actor, now=self.clock()
+            )
         except SheetInvalid:
             # The preview lists the errors.
             return see_other(f"{viewer.base}/money/statements/{upload_id}")
@@ -137,10 +135,9 @@ class InboxPage(DashboardPage, frozen=True):
         return see_other(f"{viewer.base}/money/inbox?done=statement_imported")
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
-        async with self.database.transaction() as tx:
-            await discard_upload(
-                tx, viewer.mode, viewer.request.path("upload_id"), actor=viewer.actor, now=self.clock()
-            )
+        await self.database.commit(
+            discard_upload, viewer.mode, viewer.request.path("upload_id"), actor=viewer.actor, now=self.clock()
+        )
         return see_other(f"{viewer.base}/money/inbox?done=statement_discarded")
 
     async def decide(self, viewer: OperatorViewer, form: Form) -> Response:

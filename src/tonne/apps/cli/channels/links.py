@@ -23,9 +23,8 @@ from tonne.platform.db.database import Connection
 from tonne.platform.http.json_body import read_some, read_values
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Scope, utc_now
+from tonne.platform.values.context import Scope, same_named, utc_now
 from tonne.platform.values.paging import START
-from tonne.platform.values.same_named import same_named
 from tonne.selling.catalogue.selection import BundleChoiceIn, storable
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,8 +16,7 @@ from tonne.apps.privacy.retention.remove_partitions import NotRemoved, find_due,
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import PARTITIONED, list_partitions
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import same_named, utc_now
 
 
 class ListedPartition(Struct, frozen=True):

@@ -20,8 +20,7 @@ from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.process.private_files import create_private_folder, write_private_file
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit
-from tonne.platform.values.context import Mode, Scope, new_id, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, new_id, replace, utc_now
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.accounts import store
 from tonne.selling.accounts.change_account import open_account

@@ -23,8 +23,7 @@ from tonne.apps.privacy.store import list_erasures_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, utc_now
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Mode, same_named, utc_now
 from tonne.selling.accounts.lookup import require_organisation
 
 RECORDS: tuple[ValueColumn[PersonRecord], ...] = (

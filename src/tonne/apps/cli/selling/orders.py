@@ -33,9 +33,8 @@ from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import utc_now
+from tonne.platform.values.context import replace, utc_now
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.replace import replace
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.directory import Names, find_names_any_account
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation

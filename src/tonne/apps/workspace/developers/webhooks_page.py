@@ -22,10 +22,9 @@ from tonne.platform.events.store import list_events_at
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.context import Scope
+from tonne.platform.values.context import Scope, replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
-from tonne.platform.values.replace import replace
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.store import list_accounts
 from tonne.selling.users.model import Right

@@ -24,9 +24,8 @@ from tonne.platform.http.json_body import read_values
 from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.amounts import parse_typed
-from tonne.platform.values.context import is_id
+from tonne.platform.values.context import is_id, replace
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.replace import replace
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.directory import AccountDirectory

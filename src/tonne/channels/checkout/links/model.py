@@ -12,9 +12,8 @@ from urllib.parse import unquote_plus, urlencode
 from msgspec import Struct
 
 from tonne.channels.checkout.errors import RedirectRefused
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, replace
 from tonne.platform.values.language import LanguageCode
-from tonne.platform.values.replace import replace
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 from tonne.selling.accounts.errors import RedirectHostInvalid
 from tonne.selling.accounts.redirect_hosts import Host, read_host, spell_host

@@ -23,9 +23,9 @@ from tonne.channels.checkout.links.signed_query import NAME_PARAMETER, SignedQue
 from tonne.channels.checkout.model import Checkout
 from tonne.platform.http.route import Request
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_tonnes
+from tonne.platform.values.context import replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
-from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.pictures.pictures import bundle_picture
 from tonne.selling.catalogue.prices.price import PriceRequest, price_for_display, tax_minor_on
 from tonne.selling.catalogue.selection import BundleChoiceIn

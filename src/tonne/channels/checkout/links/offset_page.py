@@ -149,10 +149,9 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
         visitor = await self._read_visitor(offer.link, filled, faults)
         if visitor is None or price.requested is None or price.offer is None:
             return await self._form(request, offer, filled, priced=price.offer, faults=faults, status=422)
-        async with self.database.transaction() as tx:
-            token = await begin_checkout(
-                tx, offer.link, price.requested, price.offer, visitor=visitor, now=self.clock()
-            )
+        token = await self.database.commit(
+            begin_checkout, offer.link, price.requested, price.offer, visitor=visitor, now=self.clock()
+        )
         self.counts.count_begun(offer.link)
         return see_other(f"/checkout/{token}")
 

@@ -8,9 +8,8 @@ import msgspec
 from tonne.channels.checkout.links.model import MAX_OVERLAP_S, MAX_URL, LinkBeneficiary, OffsetLink
 from tonne.platform.http.json_body import JsonNumber
 from tonne.platform.values.amounts import DECIMAL_PATTERN, format_money, format_tonnes, parse_decimal
-from tonne.platform.values.context import Mode, Timestamp, to_wire
+from tonne.platform.values.context import Mode, Timestamp, same_named, to_wire
 from tonne.platform.values.language import LanguageCode
-from tonne.platform.values.same_named import same_named
 from tonne.platform.web.fields import described
 from tonne.selling.catalogue.schemas import Money, Tonnes
 from tonne.selling.catalogue.selection import BundleChoiceIn

@@ -28,10 +28,8 @@ from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, format_scaled, scaled
-from tonne.platform.values.context import Actor, Scope, new_secret_id
+from tonne.platform.values.context import Actor, Scope, new_secret_id, replace, same_named
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.platform.values.replace import replace
-from tonne.platform.values.same_named import same_named
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.accounts.store import find_account
 from tonne.selling.catalogue.errors import BundleInvalid

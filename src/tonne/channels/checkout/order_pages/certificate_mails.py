@@ -190,8 +190,7 @@ class MailCertificates(Struct, frozen=True):
     async def _mail(self, due: DueMail) -> None:
         if not is_mail_address(due.email):
             _log.warning("certificate_without_recipient", checkout_id=due.checkout_id)
-            async with self.database.transaction() as tx:
-                await queue.finish_mail(tx, due.scope, due)
+            await self.database.commit(queue.finish_mail, due.scope, due)
             return
         pdf = await self.certificates.render(due.record)
         async with self.database.transaction() as tx:
@@ -233,8 +232,7 @@ class MailChangedCertificates(Struct, frozen=True):
         is_withdrawn = due.withdrawn_reason is not None
         # A customer who has no certificate yet gets this one as the first.
         if not is_mail_address(due.email) or (is_first and not is_withdrawn):
-            async with self.database.transaction() as tx:
-                await finish_changed(tx, due.scope, due)
+            await self.database.commit(finish_changed, due.scope, due)
             return
         pdf = b"" if is_withdrawn else await self.certificates.render(due.record)
         async with self.database.transaction() as tx:

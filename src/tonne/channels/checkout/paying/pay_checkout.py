@@ -34,8 +34,7 @@ from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, Mode, replace
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue

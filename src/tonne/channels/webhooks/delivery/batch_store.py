@@ -11,8 +11,7 @@ from tonne.channels.webhooks.model import EventBatch, Lease, Probe
 from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import digest_ids, event_payload, head_of, join_payloads, joined_heads_of
 from tonne.platform.events.store import ALWAYS
-from tonne.platform.values.context import utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace, utc_now
 
 MAX_EVENTS_BYTES = MAX_BATCH_BYTES - len(EventBatch([], b"", 0).body)
 # How many positions one statement searches for events in scope: bounds the cost of a filter that matches few events.

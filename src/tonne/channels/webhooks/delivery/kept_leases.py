@@ -11,7 +11,7 @@ from tonne.channels.webhooks.delivery.batch_store import MAX_EVENTS_BYTES
 from tonne.channels.webhooks.model import EventBatch, Lease
 from tonne.platform.events.notification import AnnouncedEvent, Notification, Stream, StreamNews
 from tonne.platform.events.payload import digest_ids, event_payload
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 MAX_KEPT = 1000
 # A worker that reacts later than this gives all kept leases back and keeps none for a while: others share its work.

@@ -21,7 +21,7 @@ from tonne.channels.webhooks.delivery.settle import retry_until
 from tonne.channels.webhooks.delivery.turn import BatchReader, Turn
 from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount, Probe
 from tonne.platform.db.database import Connection
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 # Deliver the waiting events of parked accounts, each account with a back-off of its own.
 

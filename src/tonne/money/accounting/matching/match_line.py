@@ -16,8 +16,7 @@ from tonne.money.bank.transfer_model import Transfer
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.reference import references_in
 from tonne.platform.db.database import Connection, columns, value_of
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 from tonne.selling.accounts.model import PaymentMethod
 
 

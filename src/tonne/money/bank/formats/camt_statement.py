@@ -25,8 +25,8 @@ from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quot
 from tonne.platform.documents.sheets.read_sheet import MAX_ERRORS, MAX_ROWS, SheetFile
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
+from tonne.platform.values.context import replace
 from tonne.platform.values.iban import compact_iban
-from tonne.platform.values.replace import replace
 
 Element = etree._Element  # noqa: SLF001 - the type has no public name
 BOOKED = "BOOK"

@@ -11,8 +11,8 @@ from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.documents.sheets.read_sheet import MAX_BYTES, SheetFile
 from tonne.platform.settings.bank_accounts import own_account, own_ibans
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import replace
 from tonne.platform.values.iban import compact_iban, is_iban
-from tonne.platform.values.replace import replace
 
 DETECTED = Spelling()
 FORMATS = "camt.053, MT940 or CSV"

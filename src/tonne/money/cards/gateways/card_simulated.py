@@ -23,8 +23,7 @@ from tonne.money.cards.gateways.card import (
     StoredCard,
 )
 from tonne.platform.db.database import Connection, Database, parameters_of
-from tonne.platform.values.context import Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace
 
 
 class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,8 +37,7 @@ from tonne.money.cards.gateways.card import (
 )
 from tonne.money.cards.gateways.stripe_key import mode_of_key
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Clock, Mode, utc_now
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, Mode, replace, utc_now
 
 # Banks may take long to authorise. A shorter time-out would only leave more charges with an unknown result.
 TIMEOUT_S = 60.0

@@ -18,7 +18,7 @@ from tonne.money.cards.gateways.card import (
     PaymentPage,
 )
 from tonne.money.cards.gateways.stripe_responses import PaymentIntentObject, mode_of, result_of
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 
 # Stripe's limits on the life of a page. The margin allows for clock skew and the duration of the request.
 MIN_PAGE_LIFE = timedelta(minutes=30)

@@ -41,8 +41,7 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode, Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Clock, Mode, Scope, replace
 from tonne.selling.orders.load import load_order, load_orders
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, FailureReason, Order, OrderStatus

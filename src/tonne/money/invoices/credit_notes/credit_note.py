@@ -10,9 +10,7 @@ from tonne.money.invoices.documents.factur_x import credited_tax
 from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus, IssuedDocument
 from tonne.platform.values.amounts import apportion, format_money
-from tonne.platform.values.context import Mode, new_id
-from tonne.platform.values.replace import replace
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Mode, new_id, replace, same_named
 from tonne.selling.orders.model import OrderKey
 
 # A credit note with more orders lists accounts instead: the orders are on the invoice.

@@ -13,7 +13,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import same_named
 from tonne.selling.accounts.keys.store import find_key_kind
 from tonne.selling.accounts.model import AccountKind
 from tonne.selling.orders.errors import OrderNotFound

@@ -25,8 +25,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Clock, replace
 from tonne.selling.orders.model import Order, OrderKey
 
 

@@ -15,8 +15,7 @@ from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, 
 from tonne.money.invoices.reference import reference_of
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment, apportion, format_money, format_tonnes, tax_on
-from tonne.platform.values.context import Mode, new_id
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Mode, new_id, same_named
 from tonne.selling.accounts.model import PaymentMethod
 
 NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)

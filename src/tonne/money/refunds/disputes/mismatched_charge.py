@@ -19,8 +19,7 @@ from tonne.money.refunds.order_money import OrderMoney, add_refund, card_refund,
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Actor
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, replace
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 from tonne.selling.orders.move_order import mark_paid

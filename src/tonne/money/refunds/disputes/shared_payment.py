@@ -23,8 +23,7 @@ from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Refund, RefundPurpose, RefundState, exceeding, refundable
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import apportion
-from tonne.platform.values.context import Mode, Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, Scope, replace
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import list_retiring, lock_orders, wake_waiting
 from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels

@@ -7,8 +7,7 @@ from typing import Any
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.authenticator import hash_key
-from tonne.platform.values.context import Actor, Mode, Scope, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Mode, Scope, new_id, replace
 from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, KeyRight, excess

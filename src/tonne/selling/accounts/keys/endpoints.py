@@ -12,9 +12,8 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.permissions import PERMISSIONS
 from tonne.platform.http.route import Creation, Request, Response, Route, RouteMaker, json_response
-from tonne.platform.values.context import Clock, Mode, Scope, to_wire
+from tonne.platform.values.context import Clock, Mode, Scope, same_named, to_wire
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.same_named import same_named
 from tonne.platform.web.fields import described
 from tonne.selling.accounts import errors
 from tonne.selling.accounts.keys import store as key_store

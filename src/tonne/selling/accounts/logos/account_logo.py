@@ -107,8 +107,7 @@ class AccountLogoEndpoints:
             # Before the file: other clients must not learn from its errors that the account exists.
             scope = await require_managed(connection, request, _account_id(request, kind), kind)
         logo = await asyncio.to_thread(_read, request)
-        async with self._database.transaction() as tx:
-            version = await change_logo(tx, scope, logo, actor=request.actor, now=self._clock())
+        version = await self._database.commit(change_logo, scope, logo, actor=request.actor, now=self._clock())
         return json_response(LogoUrlOut(f"{self._base_url}{logo_path(scope.account_id, version or '')}"))
 
     async def _remove(self, request: Request, kind: AccountKind) -> Response:

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from tonne.platform.values.amounts import DECIMALS, format_money, minimum_charge, parse_decimal, scaled
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import replace
 from tonne.platform.web.fields import described
 from tonne.selling.accounts.errors import BillingInvalid
 from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod

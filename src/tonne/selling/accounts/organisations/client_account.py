@@ -8,9 +8,8 @@ from tonne.platform.http.errors import KeyPermissionMissing
 from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.permissions import RouteGroup, group_of, permission_of
 from tonne.platform.http.route import READING_METHODS, Request, Route
-from tonne.platform.values.context import Scope
+from tonne.platform.values.context import Scope, replace
 from tonne.platform.values.errors import Fault, Invalid, TonneError
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.account_schemas import ClientAccountIn
 from tonne.selling.accounts.model import Account, AccountKind

@@ -11,11 +11,10 @@ from tonne.platform.http.json_body import Document, read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode, Scope, is_id, new_id
+from tonne.platform.values.context import Clock, Mode, Scope, is_id, new_id, replace
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.paging import Position
-from tonne.platform.values.replace import replace
 from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.account_schemas import (
     AccountIn,

@@ -10,7 +10,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_rate
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import same_named
 from tonne.selling.accounts.errors import TaxProfileNotAvailable
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.model import AccountKind

@@ -11,9 +11,8 @@ from msgspec.structs import asdict
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import Actor, replace
 from tonne.platform.values.countries import alpha_2
-from tonne.platform.values.replace import replace
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import TaxProfileInvalid

@@ -26,8 +26,7 @@ from tonne.platform.documents.sheets.columns import (
 from tonne.platform.documents.sheets.read_sheet import Row, RowChanges, Sheet, SheetFile, Values, compare, read_sheet
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import parse_decimal
-from tonne.platform.values.context import Actor
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Actor, same_named
 from tonne.selling.estimates.factors import store
 from tonne.selling.estimates.factors.errors import UnitInvalid
 from tonne.selling.estimates.factors.model import Factor, FactorSet

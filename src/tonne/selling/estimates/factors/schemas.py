@@ -6,8 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.values.context import Timestamp, to_wire
-from tonne.platform.values.same_named import same_named
+from tonne.platform.values.context import Timestamp, same_named, to_wire
 from tonne.selling.estimates.factors.model import Factor
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]

@@ -9,8 +9,8 @@ from functools import partial
 from msgspec import Struct
 
 from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import replace
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.platform.values.replace import replace
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.estimates.calculated import (
     Annotations,

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Scope
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Scope, replace
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.orders.analytics import errors, store
 from tonne.selling.orders.analytics.aggregate import NOT_ALLOCATED, bundle_name, project_name

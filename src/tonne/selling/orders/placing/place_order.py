@@ -11,8 +11,7 @@ from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Actor, Scope, new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Scope, new_id, replace
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.selling.accounts.model import PaymentMethod, Terms
 from tonne.selling.catalogue.model import Catalogue

@@ -16,8 +16,7 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
-from tonne.platform.values.context import Actor, Scope, to_wire
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Scope, replace, to_wire
 from tonne.platform.values.spending_limit import SpendingLimit, month_of, next_month
 from tonne.platform.web.fields import described
 from tonne.selling.accounts import limit_store

@@ -16,8 +16,7 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_tonnes
-from tonne.platform.values.context import Mode, to_wire
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Mode, replace, to_wire
 from tonne.platform.values.serials import part_of_tonnes, serial_range
 from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
 

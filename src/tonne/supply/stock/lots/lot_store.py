@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Actor, Mode
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import Actor, Mode, replace
 from tonne.selling.orders.model import OrderKey
 
 

@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
-from tonne.platform.values.context import new_id
-from tonne.platform.values.replace import replace
+from tonne.platform.values.context import new_id, replace
 from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.serial_runs import SerialRun
 
