@@ -84,7 +84,13 @@ class Environment:
         return self.load_process.submit(_run, partial(function, *arguments, **options)).result()
 
     def run_load(
-        self, requests: list[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
+        self,
+        requests: list[PreparedRequest],
+        *,
+        connections: int,
+        seconds: float,
+        warm_up_s: float = 0.0,
+        per_second: float | None = None,
     ) -> Outcome:
         return self.in_load_process(
             run_load,
@@ -94,7 +100,17 @@ class Environment:
             connections=connections,
             warm_up_s=warm_up_s,
             seconds=seconds,
+            per_second=per_second,
         )
+
+    async def run_measured_load(
+        self, requests: list[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
+    ) -> tuple[Outcome, float]:
+        """With the CPU time per request of the server and its database connections, in microseconds."""
+        before = sum((await self.cpu_s_by_process()).values())
+        outcome = self.run_load(requests, connections=connections, seconds=seconds, warm_up_s=warm_up_s)
+        used_s = sum((await self.cpu_s_by_process()).values()) - before
+        return outcome, used_s / outcome.answered * 1e6
 
     def create_requests(self, tenants: Sequence[Tenant] = (), count: int = 5_000) -> list[PreparedRequest]:
         """Requests that create orders, for these or all tenants in random order: some meet at one stream."""
@@ -112,6 +128,15 @@ class Environment:
 
     def fetch(self, request: PreparedRequest) -> bytes:
         """Send one request outside of all measurements and return the body of its response."""
+        return self._fetch(request)[0]
+
+    def fetch_etag(self, request: PreparedRequest) -> str:
+        etag = self._fetch(request)[1].getheader("ETag")
+        if etag is None:
+            raise UnexpectedResponse("The response has no ETag.")
+        return etag
+
+    def _fetch(self, request: PreparedRequest) -> tuple[bytes, http.client.HTTPResponse]:
         with socket.create_connection((HOST, self.port), timeout=30) as connection:
             connection.sendall(request.head)
             response = http.client.HTTPResponse(connection)
@@ -119,7 +144,7 @@ class Environment:
             body = response.read()
         if response.status != request.status:
             raise UnexpectedResponse(f"Expected status {request.status}, got {response.status}: {body.decode()}")
-        return body
+        return body, response
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -36,9 +36,12 @@ class Outcome:
     latencies_s: list[float] = field(default_factory=list)
 
 
-def get(path: str, key: str | None = None, *, length: int | None = None) -> PreparedRequest:
-    authorisation = f"Authorization: Bearer {key}\r\n" if key else ""
-    return PreparedRequest(f"GET {path} HTTP/1.1\r\nHost: bench\r\n{authorisation}\r\n".encode(), b"", 200, length)
+def get(path: str, key: str | None = None, *, length: int | None = None, etag: str | None = None) -> PreparedRequest:
+    """With `etag`, the response must be a 304."""
+    headers = f"Authorization: Bearer {key}\r\n" if key else ""
+    headers += f"If-None-Match: {etag}\r\n" if etag else ""
+    head = f"GET {path} HTTP/1.1\r\nHost: bench\r\n{headers}\r\n".encode()
+    return PreparedRequest(head, b"", 304 if etag else 200, length)
 
 
 def post(path: str, key: str, body_head: str, body_tail: str) -> PreparedRequest:
@@ -68,13 +71,19 @@ async def run_load(
     connections: int,
     warm_up_s: float,
     seconds: float,
+    per_second: float | None = None,
 ) -> Outcome:
-    """Send the requests in this order, again and again. Every connection has one in flight."""
+    """Send the requests in this order, again and again. Every connection has one in flight.
+
+    With `per_second`, requests are due at even intervals however long responses take, and their times count from when
+    they were due.
+    """
     loop = asyncio.get_running_loop()
-    run = _Run(requests, key_prefix)
+    run = _Run(requests, key_prefix, per_second)
     opened = [await loop.create_connection(lambda: _Connection(run), HOST, port) for _ in range(connections)]
     run.since = time.perf_counter() + warm_up_s
     run.until = run.since + seconds
+    run.next_due = time.perf_counter()
     for _, connection in opened:
         connection.send()
     await asyncio.sleep(warm_up_s + seconds)
@@ -89,13 +98,22 @@ async def run_load(
 class _Run:
     """What all connections share: the next request, the time limits, and the outcome."""
 
-    def __init__(self, requests: Sequence[PreparedRequest], key_prefix: str) -> None:
+    def __init__(self, requests: Sequence[PreparedRequest], key_prefix: str, per_second: float | None) -> None:
         self._requests = itertools.cycle(requests)
+        self._interval_s = None if per_second is None else 1 / per_second
+        self.next_due = 0.0
         self._number = itertools.count()
         self._key_prefix = key_prefix
         self._digits = KEY_LENGTH - len(key_prefix)
         self.since = self.until = 0.0
         self.outcome = Outcome()
+
+    def due_at(self) -> float:
+        """When the next request is to be sent."""
+        if self._interval_s is None:
+            return time.perf_counter()
+        self.next_due += self._interval_s
+        return self.next_due
 
     def next(self) -> tuple[PreparedRequest, bytes]:
         request = next(self._requests)
@@ -127,8 +145,15 @@ class _Connection(asyncio.Protocol):
             self.finished.set_exception(UnexpectedResponse(f"The server closed a connection: {error}."))
 
     def send(self) -> None:
+        self._sent_at = self._run.due_at()
+        wait_s = self._sent_at - time.perf_counter()
+        if wait_s > 0:
+            asyncio.get_running_loop().call_later(wait_s, self._send)
+        else:
+            self._send()
+
+    def _send(self) -> None:
         self._request, content = self._run.next()
-        self._sent_at = time.perf_counter()
         self._transport.write(content)
 
     def data_received(self, received: bytes) -> None:

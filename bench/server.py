@@ -4,10 +4,13 @@ The bare routes use the same server, middleware, router, access log and metrics 
 endpoint beyond theirs is authentication, the query and building the response.
 """
 
+import itertools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from granian.server import Server
 
 from tonne.apps.cli.operations import processes
@@ -26,8 +29,12 @@ def bare_path(name: str) -> str:
 
 
 def body_file(folder: Path, name: str) -> Path:
-    """Where a bare route finds its body."""
+    """Where a bare route finds its bodies, which it returns in turn."""
     return folder / f"bare-{name}"
+
+
+def hold_bodies(folder: Path, name: str, bodies: Sequence[bytes]) -> None:
+    body_file(folder, name).write_bytes(msgspec.msgpack.encode(bodies))
 
 
 class BenchServices(Services):
@@ -44,11 +51,12 @@ def create_app() -> AsgiApp:
 
 def _bare_route(name: str, file: Path) -> Route:
     held: list[bytes] = []
+    turns = itertools.count()
 
     async def endpoint(_: Request) -> Response:
         if not held:
-            held.append(file.read_bytes())  # noqa: ASYNC240 - once, during the warm-up
-        return Response(held[0])
+            held.extend(msgspec.msgpack.decode(file.read_bytes(), type=list[bytes]))  # noqa: ASYNC240 - once, during the warm-up
+        return Response(held[next(turns) % len(held)])
 
     return Route(
         method="GET",

@@ -59,7 +59,7 @@ async def probe(
         reads = await read_requests(environment, reads_for(pace))
     first = page_request(environment, busy, PAGE_SIZE)
     deep = page_request(environment, busy, PAGE_SIZE, _cursor_after(environment, busy, 999 * PAGE_SIZE))
-    reference = bare_request(environment, reads[0], "order")
+    reference = bare_request(environment, reads[:1], "order")
     costs: dict[str, Cost] = {}
     for block in range(pace.probe_blocks + 1):
         if block == 1:

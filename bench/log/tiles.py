@@ -9,7 +9,7 @@ from bench.load import PreparedRequest, get
 from bench.log.probe import probing
 from bench.pace import LogPace
 from bench.report import Goal, NotMeasured, Result
-from bench.server import bare_path, body_file
+from bench.server import bare_path, hold_bodies
 from tests.support.processes import HOST
 from tonne_verify.merkle import HASH_SIZE
 from tonne_verify.tiles import TILE_WIDTH, TileId, entries_path, tile_path
@@ -49,7 +49,7 @@ def _compare(environment: Environment, pace: LogPace, paths: list[str], bare_nam
     body = environment.fetch(get(paths[0]))
     if len(body) < TILE_WIDTH * HASH_SIZE:
         raise NotMeasured(f"{paths[0]} is not full.")
-    body_file(environment.folder, bare_name).write_bytes(body)
+    hold_bodies(environment.folder, bare_name, [body])
     requests = [get(path, length=len(body)) for path in paths]
     bare = [get(bare_path(bare_name), length=len(body))]
     values: list[float] = []
