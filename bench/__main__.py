@@ -28,6 +28,7 @@ from bench.pages import run as pages
 from bench.peer import run as peer
 from bench.report import NotMeasured, Report
 from bench.start import run as start
+from bench.whole import run as whole
 
 SUBJECTS: dict[str, Any] = {
     "api": api,
@@ -45,9 +46,10 @@ SUBJECTS: dict[str, Any] = {
     "log": log,
     "mail": mail,
     "start": start,
+    "whole": whole,
 }
 # The subjects of `all`.
-USUAL = ("api", "delivery", "life", "billing", "disk")
+USUAL = ("api", "delivery", "life", "whole", "billing", "disk")
 # The subjects with --orders and --folder.
 SIZED = ("growth", "doctor", "dashboard")
 IDLE_PERCENT = 10.0

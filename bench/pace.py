@@ -55,6 +55,12 @@ class LifePace:
 
 
 @dataclass(frozen=True, slots=True)
+class WholePace:
+    rounds: int = 3
+    place_for_s: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
 class DashboardPace:
     small_orders: int = 10_000
     large_orders: int = 1_000_000
@@ -150,6 +156,7 @@ QUICK_API = ApiPace(
     probe_block_s=0.2,
     large_orders=50_000,
 )
+QUICK_WHOLE = WholePace(rounds=1, place_for_s=0.5)
 QUICK_DELIVERY = DeliveryPace(
     rounds=2,
     backlog_events=4_000,
