@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.platform.values.train_dictionary import certificate_sample, order_sample
+from tests.platform.values.train_dictionary import KINDS, order_sample
 from tonne.platform.db import json_compression
 from tonne.platform.db.json_compression import JsonDictionary, compress_json, decompress_json
 
@@ -18,6 +18,7 @@ from tonne.platform.db.json_compression import JsonDictionary, compress_json, de
 FROZEN = {
     "01_order.zdict": "7c7da9dfd78f7d85e74a7fcbfa6bc734e433cf1e3d454c73ef56ba3ece74634b",
     "02_certificate.zdict": "bb2842dfcc8ca97b4100e2ad18c1fdde9124adeab404faa215e8fe1ff67fee1e",
+    "03_statement.zdict": "ae47fa60de2baaa25b1601920715a89a25e8b1f81b52c7e9612b61fae3d46f02",
 }
 STORED = {
     "ASBmhQEAYwIHk4nz5hLIHSKxWIlyv2uEMilzdm228xhGsp7tJgX82S3pWkuej85iXg5sFh4d": (
@@ -25,6 +26,10 @@ STORED = {
     ),
     "AiBJBQEAkFdOQy05UlRWLU0yUUgtN1hLRAT8+/4+yUW6ZP062xo=": (
         '{"number":"3WNC-9RTV-M2QH-7XKD","mode":"live","lines":[],"replaces":null}'
+    ),
+    "AyB2JQIAQ8MKLh4Py+ejgyqEcUYdHbiEzMDho0k2vtAcUsmG5CURHT0WESekMDeMUqPkGgf8+pgWQO5TZg8tL6nnmebaqDeY2V4=": (
+        '{"at":"2026-05-04T10:00:00.000Z","facts":{"number":"3WNC-9RTV-M2QH-7XKD"},'
+        '"kind":"certificate.withdrawn","names":null}'
     ),
 }
 JSON = st.recursive(
@@ -60,12 +65,9 @@ def test_documents_of_any_size_come_back(size: int) -> None:
     assert decompress_json(compress_json(document, JsonDictionary.ORDER)) == document
 
 
-def test_orders_and_certificates_become_a_third_of_their_size() -> None:
-    for dictionary, sample in (
-        (JsonDictionary.ORDER, order_sample),
-        (JsonDictionary.CERTIFICATE, certificate_sample),
-    ):
-        documents = [sample() for _ in range(200)]
+def test_documents_become_a_third_of_their_size() -> None:
+    for dictionary in JsonDictionary:
+        documents = [KINDS[dictionary.name.lower()]() for _ in range(200)]
         stored = [compress_json(document, dictionary) for document in documents]
         assert sum(map(len, stored)) < sum(map(len, documents)) / 3
         assert [decompress_json(each) for each in stored] == documents
@@ -84,3 +86,9 @@ def test_threads_do_not_disturb_each_other() -> None:
 def test_a_document_of_a_newer_release_is_refused() -> None:
     with pytest.raises(ValueError, match="31 is not a valid JsonDictionary"):
         decompress_json(b"\x1f{}")
+
+
+def test_a_damaged_document_is_refused() -> None:
+    stored = compress_json(order_sample(), JsonDictionary.ORDER)
+    with pytest.raises(ValueError, match="a compressed document is damaged"):
+        decompress_json(stored[:-9])

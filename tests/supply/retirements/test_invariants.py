@@ -1,6 +1,7 @@
 """`tonne doctor` finds and locates every violation of the invariants of supply and retirement."""
 
 from tests.supply.retirements.shop import Shop
+from tests.support.plain_documents import store_plainly
 from tests.support.postgres import undone
 from tonne.apps.cli.operations.doctor import find_breaches
 from tonne.supply.retirements.invariants import INVARIANTS
@@ -128,6 +129,7 @@ async def test_a_violation_is_found_and_located(live: Shop) -> None:
     await live.check_invariants()
     for name, statement, also in VIOLATIONS:
         async with undone(live.services.database) as tx:
+            await store_plainly(tx)
             await tx.execute(statement)
             violations = await find_breaches(tx)
         assert set(violations) == {name} | also, statement

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from tests.supply.transparency.scene import LogScene
+from tests.support.plain_documents import store_plainly
 from tests.support.postgres import undone
 from tests.support.world import TESTER
 from tonne.apps.cli.operations.doctor import find_breaches
@@ -87,6 +88,7 @@ async def test_every_invariant_of_the_log_finds_its_violation(scene: LogScene) -
     assert {name for name, _, _ in VIOLATIONS} == _NAMES
     for name, sql, others in VIOLATIONS:
         async with undone(scene.database) as tx:
+            await store_plainly(tx)
             await tx.execute(sql)
             found = await _breaches(tx)
             assert found.keys() == {name, *others}, (sql, found)

@@ -1,14 +1,22 @@
 """What proves a certificate: openings with proofs that never change, also after a person is erased."""
 
+import hashlib
+
+import msgspec
 import pytest
 
 from tests.supply.transparency.scene import LogScene
+from tests.support.plain_documents import store_plainly
+from tests.support.postgres import undone
 from tests.support.world import TESTER
 from tonne.apps.privacy.erase_person import erase_person
 from tonne.apps.privacy.model import Search, parse_person
+from tonne.platform.db.json_compression import JsonDictionary, decompress_json
 from tonne.platform.values.erased import ERASED
 from tonne.selling.orders.queue import lock_order
+from tonne.supply.certificates.proofs.read_proofs import find_evidence
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
+from tonne_verify.canonical import canonical_json
 from tonne_verify.errors import NotProven
 from tonne_verify.openings import Opening
 
@@ -32,6 +40,26 @@ async def test_a_certificate_is_proven_with_its_retirements_once_a_checkpoint_co
     assert await scene.prove(order) == found
     assert found.changes == []
     assert await scene.evidence("XXXX-XXXX-XXXX-XXXX") is None
+
+
+async def test_what_is_stored_compressed_proves_the_same_byte_for_byte(scene: LogScene) -> None:
+    names = ["Ada Keller", "Zoë “Ö” 株式会社", '\\"{}\u2028', "x" * 180]
+    numbers = [(await scene.certificate(await scene.certify(name=name)))["number"] for name in names]
+    await scene.publish_all()
+    proven = [await scene.evidence(number) for number in numbers]
+    entries = await scene.entries(await scene.log())
+    rows = await scene.fetch("SELECT position, salt, statement FROM log_statements")
+    records = await scene.fetch("SELECT record FROM certificates")
+    assert {row["statement"][0] for row in rows} == {JsonDictionary.STATEMENT}
+    assert {row["record"][0] for row in records} == {JsonDictionary.CERTIFICATE}
+    for row in rows:
+        statement = decompress_json(row["statement"])
+        assert canonical_json(msgspec.json.decode(statement)) == statement
+        assert hashlib.sha256(row["salt"] + statement).digest() == entries[row["position"]]
+    async with undone(scene.database) as tx:
+        await store_plainly(tx)
+        assert [await find_evidence(tx, scene.mode, number) for number in numbers] == proven
+    assert None not in proven
 
 
 async def test_what_became_of_a_certificate_is_proven_too(scene: LogScene) -> None:

@@ -27,6 +27,7 @@ class JsonDictionary(IntEnum):
 
     ORDER = 1
     CERTIFICATE = 2
+    STATEMENT = 3
 
 
 class _Contexts(threading.local):
@@ -54,7 +55,7 @@ def compress_json(document: bytes, dictionary: JsonDictionary) -> bytes:
 
 
 def decompress_json(stored: bytes) -> bytes:
-    """The document, byte for byte. Raises ValueError if it was stored by a newer release."""
+    """The document, byte for byte. Raises ValueError if it is damaged, or was stored by a newer release."""
     number = stored[0]
     if number >= _FIRST_PRINTABLE:
         return stored
@@ -63,7 +64,10 @@ def decompress_json(stored: bytes) -> bytes:
         data = _load(JsonDictionary(number))
         decompress = zstandard.ZstdDecompressor(dict_data=data, format=_FORMAT).decompress
         _contexts.decompress[number] = decompress
-    return decompress(stored[1:])
+    try:
+        return decompress(stored[1:])
+    except zstandard.ZstdError as error:
+        raise ValueError(f"a compressed document is damaged: {error}") from error
 
 
 @cache

@@ -3,6 +3,7 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 
 from tonne.platform.db.invariant import Invariant, RowInvariant, RowScan
+from tonne.platform.db.json_compression import decompress_json
 
 # What a certificate must state about a parcel, without the quantity.
 _LINE_OF_PARCEL = """
@@ -48,7 +49,7 @@ _decode_lines = Decoder(StatedLines).decode
 
 def _parse(row: Record) -> list[str]:
     try:
-        return sorted([str(line) for line in _decode_lines(row["record"]).lines])
+        return sorted([str(line) for line in _decode_lines(decompress_json(row["record"])).lines])
     except (MsgspecError, ValueError):
         return ["cannot be read"]
 

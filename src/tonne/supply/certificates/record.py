@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tonne.platform.db.json_compression import decompress_json
+from tonne.platform.db.json_compression import JsonDictionary, compress_json, decompress_json
 from tonne.platform.values.context import Mode, Timestamp
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.catalogue import schemas
@@ -115,8 +115,8 @@ class CertificateRecord(msgspec.Struct, frozen=True):
 
 
 def encode_record(record: CertificateRecord) -> bytes:
-    """The form in which `certificates.record` stores it."""
-    return msgspec.json.encode(record)
+    """The form in which `certificates.record` stores it: JSON, compressed."""
+    return compress_json(msgspec.json.encode(record), JsonDictionary.CERTIFICATE)
 
 
 def decode_record(stored: bytes) -> CertificateRecord:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tonne.platform.db.database import Connection, columns, value_of
-from tonne.platform.db.json_compression import decompress_json
+from tonne.platform.db.json_compression import JsonDictionary, compress_json, decompress_json
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.statements import ComposedStatement, WaitingStatement
@@ -43,7 +43,9 @@ WHERE log_statements.id = composed.id
 
 async def store_statements(tx: Connection, log_id: int, first: int, composed: Sequence[ComposedStatement]) -> None:
     """At consecutive positions from `first` on."""
-    await tx.execute(STORE_STATEMENTS, log_id, first, *columns(composed, "id, statement, salt, names, names_salt"))
+    ids, salts, names, names_salts = columns(composed, "id, salt, names, names_salt")
+    statements = [compress_json(each.statement, JsonDictionary.STATEMENT) for each in composed]
+    await tx.execute(STORE_STATEMENTS, log_id, first, ids, statements, salts, names, names_salts)
 
 
 # The reason why a certificate changed is only here. Other names are read again.

@@ -1,25 +1,126 @@
 """Conditions of the transparency log that must always hold. `check_tree.py` recomputes the tree itself."""
 
-from tonne.platform.db.invariant import Invariant, SharedScan
+import hashlib
+from typing import Any, NamedTuple
 
-# The facts of a record, without personal values, as `statements.py` chooses them. Null and missing are the same.
-_FACTS_OF_RECORD = """
-    jsonb_strip_nulls((decoded.document - ARRAY ['beneficiary', 'logo', 'name_erased_on', 'lines'])
-        #- '{replaces,reason}'
-        || jsonb_build_object('lines', (
-               SELECT jsonb_agg((line - 'registry_name') #- '{in_advance,assigned_to}' ORDER BY place)
-               FROM jsonb_array_elements(decoded.document -> 'lines') WITH ORDINALITY AS each (line, place))))
-"""
-_LOGGED = SharedScan(
+import msgspec
+from asyncpg import Record
+
+from tonne.platform.db.invariant import Invariant, RowInvariant, RowScan
+from tonne.platform.db.json_compression import decompress_json
+from tonne.supply.transparency.statements import retirement_facts
+
+Json = dict[str, Any]
+# What a statement leaves out of a record.
+_NAMES_OF_RECORD = {"beneficiary", "logo", "name_erased_on"}
+# An entry has its length before it.
+_ENTRY_HEAD = b"\x00\x20"
+
+
+class _Logged(NamedTuple):
+    """A statement of the log, byte for byte and parsed, and the record of the certificate that it is about."""
+
+    statement: bytes
+    stated: Json
+    record: Json
+
+
+def _parse(row: Record) -> _Logged:
+    try:
+        statement = decompress_json(row["statement"])
+        record = b"{}" if row["record"] is None else decompress_json(row["record"])
+        return _Logged(statement, msgspec.json.decode(statement), msgspec.json.decode(record))
+    except (ValueError, msgspec.MsgspecError):
+        return _Logged(b"", {}, {})
+
+
+# Only entry 0 of a later generation, the head of the one before, is longer than the others. A correction that is not
+# logged yet has a statement of its own.
+_LOGGED = RowScan(
     """
-    logged AS MATERIALIZED (
-        SELECT log_statements.mode, kind, subject, revision, log_id, position, salt, statement, names, names_salt,
-               convert_from(statement, 'UTF8')::jsonb AS stated,
-               row_number() OVER (PARTITION BY log_statements.mode, kind, subject ORDER BY revision DESC) = 1 AS is_last
-        FROM log_statements WHERE log_id IS NOT NULL AND ($1::timestamptz IS NULL OR recorded_at >= $1)
-    )
-    """
+    SELECT logged.kind, logged.subject, logged.revision, logged.log_id, logged.position, logged.salt, logged.statement,
+           logged.names, logged.names_salt, coalesce(corrected.revision, 1) = logged.revision AS is_last,
+           substr(bundle.entries, 1 + 34 * (logged.position % 256)::integer + CASE
+                      WHEN log.generation > 1 AND bundle.number = 0
+                      THEN get_byte(bundle.entries, 0) * 256 + get_byte(bundle.entries, 1) - 32
+                      ELSE 0 END, 34) AS entry,
+           certificate.account_id, certificate.order_id, certificate.record, certificate.replaced_by,
+           parcel.id AS parcel_id, parcel.start_grams, parcel.quantity_grams, parcel.retired_on, parcel.retirement_url,
+           lot.vintage, lot.first_number, coalesce(lot.block_spelling, block.block) AS block, project.registry,
+           project.registry_project_id
+    FROM log_statements logged
+    LEFT JOIN log_entries bundle ON bundle.log_id = logged.log_id AND bundle.number = logged.position / 256
+    LEFT JOIN logs log ON log.id = logged.log_id
+    LEFT JOIN (SELECT mode, subject, max(revision) AS revision FROM log_statements
+               WHERE kind = 'retirement' AND revision > 1 GROUP BY mode, subject) AS corrected
+           ON corrected.mode = logged.mode AND corrected.subject = logged.subject
+    LEFT JOIN certificates certificate ON certificate.number = logged.subject
+    LEFT JOIN parcels parcel ON parcel.mode = logged.mode AND parcel.id = logged.subject
+    LEFT JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+    LEFT JOIN serial_blocks block ON block.number = lot.serial_block
+    LEFT JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+    WHERE logged.log_id IS NOT NULL AND ($1::timestamptz IS NULL OR logged.recorded_at >= $1)
+    """,
+    _parse,
 )
+
+
+def _is_another_entry(row: Record, logged: _Logged) -> str | None:
+    if row["entry"] == _ENTRY_HEAD + hashlib.sha256(row["salt"] + logged.statement).digest():
+        return None
+    return f"log {row['log_id']}, position {row['position']}: {row['kind']} {row['subject']}"
+
+
+def _states_other_facts(row: Record, logged: _Logged) -> str | None:
+    facts = logged.stated.get("facts", {})
+    match row["kind"]:
+        case "retirement":
+            if row["parcel_id"] is None or not row["is_last"]:
+                return None
+            known = None if row["retired_on"] is None else retirement_facts(dict(row), row["revision"])
+            return None if facts == known else f"retirement {row['subject']}"
+        case "certificate.issued":
+            known = _facts_of(logged.record)
+        case "certificate.replaced":
+            known = {"number": row["subject"], "replaced_by": row["replaced_by"]}
+        case _:
+            known = {"number": row["subject"]}
+    if row["order_id"] is None or _without_nulls(facts) == known:
+        return None
+    return f"certificate {row['subject']}, {row['kind']}"
+
+
+def _facts_of(record: Json) -> Json:
+    """Without personal values, as `statements.py` chooses them. Null and missing are the same."""
+    facts: Json = _without_nulls({name: value for name, value in record.items() if name not in _NAMES_OF_RECORD})
+    facts.get("replaces", {}).pop("reason", None)
+    for line in facts.get("lines", ()):
+        line.pop("registry_name", None)
+        line.get("in_advance", {}).pop("assigned_to", None)
+    return facts
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _has_other_names(row: Record, logged: _Logged) -> str | None:
+    if row["names"] is None:
+        return None
+    salt, names = row["names_salt"], row["names"].encode()
+    hashed = None if salt is None else hashlib.sha256(salt + names).hexdigest()
+    return None if hashed == logged.stated.get("names") else f"{row['kind']} {row['subject']}"
+
+
+def _keeps_erased_name(row: Record, logged: _Logged) -> str | None:
+    if row["kind"] != "certificate.issued" or row["names"] is None or row["order_id"] is None:
+        return None
+    named = msgspec.json.decode(row["names"]).get("beneficiary")
+    return None if named == logged.record.get("beneficiary") else f"certificate {row['subject']}"
+
+
 INVARIANTS = (
     Invariant(
         "every retirement and certificate event has a statement for the log, and no statement has no event",
@@ -57,89 +158,29 @@ INVARIANTS = (
            OR found.statements > 0 AND (found.first, found.last) <> (own.start, log.size - 1)
         """,
     ),
-    Invariant(
+    RowInvariant(
         "entries of the log are the hashes of their statements",
         "A statement was changed after it was logged, or an entry was. Certificates of it can no longer be proven.",
-        # An entry has its length before it. Only entry 0 of a later generation, the head of the one before, is longer.
-        r"""
-        SELECT format('log %s, position %s: %s %s', logged.log_id, logged.position, logged.kind, logged.subject)
-               AS "where"
-        FROM logged
-        LEFT JOIN log_entries bundle ON bundle.log_id = logged.log_id AND bundle.number = logged.position / 256
-        LEFT JOIN logs log ON log.id = logged.log_id
-        WHERE substr(bundle.entries, 1 + 34 * (logged.position % 256)::integer + CASE
-                         WHEN log.generation > 1 AND bundle.number = 0
-                         THEN get_byte(bundle.entries, 0) * 256 + get_byte(bundle.entries, 1) - 32 ELSE 0 END, 34)
-              IS DISTINCT FROM '\x0020'::bytea || sha256(logged.salt || logged.statement)
-        """,
-        scan=_LOGGED,
-        is_slow=True,
+        _LOGGED,
+        _is_another_entry,
     ),
-    Invariant(
+    RowInvariant(
         "statements of the log match the certificates and retirements",
         "The log states other facts about a certificate or a retirement than the database has now.",
-        f"""
-        SELECT format('certificate %s, %s', logged.subject, logged.kind) AS "where"
-        FROM logged
-        JOIN certificates certificate ON certificate.number = logged.subject
-        CROSS JOIN LATERAL (SELECT convert_from(certificate.record, 'UTF8')::jsonb AS document) AS decoded
-        WHERE logged.kind <> 'retirement'
-          AND CASE logged.kind
-              WHEN 'certificate.issued' THEN jsonb_strip_nulls(logged.stated -> 'facts') <> {_FACTS_OF_RECORD}
-              WHEN 'certificate.replaced' THEN
-                  logged.stated -> 'facts' <> jsonb_build_object('number', certificate.number,
-                                                                 'replaced_by', certificate.replaced_by)
-              ELSE logged.stated -> 'facts' <> jsonb_build_object('number', certificate.number) END
-        UNION ALL
-        SELECT format('retirement %s', logged.subject)
-        FROM logged
-        JOIN parcels parcel ON parcel.mode = logged.mode AND parcel.id = logged.subject
-        JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-        JOIN serial_blocks block ON block.number = lot.serial_block
-        JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-        CROSS JOIN LATERAL (
-            SELECT lot.first_number + parcel.start_grams / 1000000 AS first,
-                   lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last
-        ) AS serial
-        CROSS JOIN LATERAL jsonb_to_record(logged.stated -> 'facts') AS facts (
-            registry text, project_id text, vintage text, serial_range text, quantity numeric, retired_on date,
-            retirement_url text)
-        -- A correction that is not logged yet has a statement of its own.
-        WHERE logged.kind = 'retirement' AND logged.is_last
-          AND NOT EXISTS (SELECT FROM log_statements later WHERE later.mode = logged.mode AND later.kind = 'retirement'
-                            AND later.subject = logged.subject AND later.revision > logged.revision)
-          AND (facts.registry, facts.project_id, facts.vintage, facts.quantity * 1000000, facts.retired_on,
-               facts.retirement_url, split_part(split_part(facts.serial_range, ' (kg ', 1), ' (g ', 1))
-              IS DISTINCT FROM
-              (project.registry, project.registry_project_id, lot.vintage::text, parcel.quantity_grams::numeric,
-               parcel.retired_on, parcel.retirement_url,
-               concat(coalesce(lot.block_spelling, block.block), ' ', serial.first,
-                      '–' || nullif(serial.last, serial.first)))
-        """,  # noqa: S608 - our own constants
-        scan=_LOGGED,
-        is_slow=True,
+        _LOGGED,
+        _states_other_facts,
     ),
-    Invariant(
+    RowInvariant(
         "names in the log are those that their statements were made with",
         "A name was changed after the statement was logged: the certificate can no longer be proven to be in it.",
-        """
-        SELECT format('%s %s', kind, subject) AS "where" FROM logged
-        WHERE names IS NOT NULL
-          AND encode(sha256(names_salt || convert_to(names, 'UTF8')), 'hex') IS DISTINCT FROM stated ->> 'names'
-        """,
-        scan=_LOGGED,
+        _LOGGED,
+        _has_other_names,
     ),
-    Invariant(
+    RowInvariant(
         "names in the log are those of the certificates",
         "The log keeps the name of a person who was erased.",
-        """
-        SELECT format('certificate %s', logged.subject) AS "where"
-        FROM logged
-        JOIN certificates certificate ON certificate.number = logged.subject
-        WHERE logged.kind = 'certificate.issued' AND logged.names IS NOT NULL
-          AND logged.names::json ->> 'beneficiary' <> convert_from(certificate.record, 'UTF8')::json ->> 'beneficiary'
-        """,
-        scan=_LOGGED,
+        _LOGGED,
+        _keeps_erased_name,
     ),
     Invariant(
         "checkpoints state the log, the size and the root that are stored with them",

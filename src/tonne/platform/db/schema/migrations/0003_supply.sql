@@ -43,7 +43,7 @@ CREATE TABLE log_statements (
     revision     smallint NOT NULL DEFAULT 1 CHECK (revision > 0),
     at           timestamptz NOT NULL,
     recorded_at  timestamptz NOT NULL DEFAULT now(),
-    -- Canonical JSON (RFC 8785), UTF-8.
+    -- Canonical JSON (RFC 8785), compressed. The entry is made of what it was before.
     statement    bytea,
     salt         bytea CHECK (length(salt) = 32),
     -- Personal values and free texts (JSON). The statement has only their salted hash. Null once they are erased.
@@ -369,7 +369,7 @@ CREATE TABLE certificates (
     mode              mode NOT NULL,
     number            text PRIMARY KEY,
     issued_at         timestamptz NOT NULL,
-    -- Everything that PDF, page and JSON show (JSON, UTF-8). Never changed.
+    -- Everything that PDF, page and JSON show (JSON, compressed). Never changed.
     record            bytea NOT NULL,
     -- A certificate may be replaced by another one of the same order, or withdrawn. Numbers and records never change.
     state             text NOT NULL DEFAULT 'valid' CHECK (state IN ('valid', 'replaced', 'withdrawn')),
