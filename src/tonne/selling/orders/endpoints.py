@@ -126,10 +126,11 @@ class OrderEndpoints(Struct, frozen=True):
         Returns the orders of one account, newest first. All filters that are sent must match. With filters, a page may
         be shorter than `limit`, even empty, while `has_more` is true: continue with `next_cursor`.
         """
-        requested = read_filter(request)
-        paging = Paging.of(request, f"orders {request.scope.account_id} {requested.name}")
+        # Its query was valid when the client got the tag.
         if (unchanged := await self.tags.unchanged(request)) is not None:
             return unchanged
+        requested = read_filter(request)
+        paging = Paging.of(request, f"orders {request.scope.account_id} {requested.name}")
         if requested != OrderFilter():
             return await self._list_filtered(request, requested, paging)
         found = await self.database.run(list_orders, request.scope, paging.start, paging.fetch)
