@@ -131,14 +131,16 @@ CERTIFICATE_INVARIANTS = (
         FROM (SELECT account_id, year, registry, registry_project_id, vintage, grams
               FROM retired_vintages WHERE grams > 0) total
         FULL JOIN (
-            SELECT share.account_id, extract(year FROM first.completed_at AT TIME ZONE 'UTC')::smallint AS year,
-                   project.registry, project.registry_project_id, lot.vintage,
-                   sum(share.quantity_grams)::bigint AS grams
-            FROM (SELECT account_id, order_id, min(issued_at) AS completed_at
-                  FROM certificates GROUP BY account_id, order_id HAVING bool_or(state = 'valid')) first
-            JOIN shares share ON share.account_id = first.account_id AND share.order_id = first.order_id
-            JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
-            JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+            SELECT account_id, year, project.registry, project.registry_project_id, lot.vintage,
+                   sum(of_lot.grams)::bigint AS grams
+            FROM (SELECT share.account_id, extract(year FROM first.completed_at AT TIME ZONE 'UTC')::smallint AS year,
+                         parcel.mode, parcel.lot_id, sum(share.quantity_grams) AS grams
+                  FROM (SELECT account_id, order_id, min(issued_at) AS completed_at
+                        FROM certificates GROUP BY account_id, order_id HAVING bool_or(state = 'valid')) first
+                  JOIN shares share ON share.account_id = first.account_id AND share.order_id = first.order_id
+                  JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                  GROUP BY 1, 2, 3, 4) of_lot
+            JOIN lots lot ON lot.mode = of_lot.mode AND lot.id = of_lot.lot_id
             JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
             GROUP BY 1, 2, 3, 4, 5
         ) held USING (account_id, year, registry, registry_project_id, vintage)

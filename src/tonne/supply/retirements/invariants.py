@@ -4,6 +4,7 @@ from asyncpg import Record
 
 from tonne.platform.db.invariant import Invariant, RowInvariant
 from tonne.selling.orders.invariants import DOCUMENTS, OrderJson
+from tonne.selling.orders.totals.invariants import PARTS
 from tonne.supply.certificates.invariants import CERTIFICATE_INVARIANTS
 
 
@@ -190,21 +191,19 @@ INVARIANTS = (
                       bundle_id, project_id, coalesce(total.grams, 0), coalesce(held.grams, 0)) AS "where"
         FROM retired_totals total
         FULL JOIN (
-            SELECT orders.account_id, date_trunc('month', certificate.completed_at AT TIME ZONE 'UTC')::date AS month,
-                   line.bundle_id, project.project_id, sum(project.quantity_grams) AS grams
-            FROM orders
+            SELECT part.account_id, date_trunc('month', certificate.completed_at AT TIME ZONE 'UTC')::date AS month,
+                   part.bundle_id, part.project_id, sum(part.grams) AS grams
+            FROM part JOIN orders ON orders.account_id = part.account_id AND orders.id = part.order_id
             LEFT JOIN (SELECT account_id, order_id, min(issued_at) AS completed_at,
                               bool_or(state = 'withdrawn') AS is_withdrawn
                        FROM certificates GROUP BY account_id, order_id) certificate
-                ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
-            JOIN order_projects project ON project.account_id = orders.account_id AND project.order_id = orders.id
-            JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
-                AND line.position = project.line_position
+                ON certificate.account_id = part.account_id AND certificate.order_id = part.order_id
             WHERE orders.status = 'complete' AND certificate.is_withdrawn IS NOT TRUE
             GROUP BY 1, 2, 3, 4
         ) held USING (account_id, month, bundle_id, project_id)
         WHERE total.grams IS DISTINCT FROM held.grams
         """,
+        PARTS,
     ),
     Invariant(
         "held grams are free",
