@@ -58,7 +58,7 @@ async def listening(stage: Stage, server: Server, **settings: object) -> AsyncIt
     url = server.url(await stage.fetchval("SELECT current_database()"))
     worker = Listening(stage, url, stage.worker(stage.change(**{"worker_poll_s": POLL_S, **settings})))
     try:
-        await stage.until(lambda: _is_true(worker.kept.keeper is not None))
+        await stage.until(lambda: _is_true(worker.kept._session is not None))
         yield worker
     finally:
         await worker.stop()
@@ -99,15 +99,18 @@ async def is_kept(stage: Stage, hook: Hook) -> bool:
         stage.one.organisation_id,
         stage.one.mode,
     )
-    return row["lease_keeper"] is not None and row["cursor_position"] == last
+    known = {lease.id for worker in stage._workers for lease in worker.services.deliverer._kept.leases}
+    return row["lease_keeper"] is not None and row["cursor_position"] == last and hook.id in known
 
 
 async def test_the_next_events_are_sent_without_a_claim(stage: Stage, server: Server, receiver: Receiver) -> None:
     hook = await stage.register(receiver.url)
     async with listening(stage, server):
         token = await keep(stage, hook, receiver)
-        ids = [*await deliver(stage, receiver), *await deliver(stage, receiver, 2), *await deliver(stage, receiver, 5)]
-        await stage.until(lambda: is_kept(stage, hook))
+        ids: list[str] = []
+        for count in (1, 2, 5):
+            ids += await deliver(stage, receiver, count)
+            await stage.until(lambda: is_kept(stage, hook))
         assert (await stage.row(hook))["lease_token"] == token
     assert [event["event_id"] for event in receiver.events][-8:] == ids
     assert all(verify(delivery, hook.secret, stage.one.organisation_id) for delivery in receiver.deliveries)
@@ -307,7 +310,7 @@ async def test_a_worker_that_reacts_late_gives_its_leases_back(
         monkeypatch.setattr(kept_leases, "LATE_S", -1.0)
         await stage.execute("SELECT pg_notify('tonne_events', $1)", '{"kinds":["events"],"streams":[["org_x","test"]]}')
         await stage.until(lambda: _is_released(stage, hook))
-        assert worker.kept.keeper is None
+        assert worker.kept.leases == []
         await deliver(stage, receiver)
 
 
@@ -374,3 +377,17 @@ async def test_whatever_happens_two_workers_deliver_every_event_in_order(
             assert list(dict.fromkeys(event["event_id"] for event in receiver.events)) == emitted
     for event_ids in ([event["event_id"] for event in each.events] for each in (one, two)):
         assert len(event_ids) <= len(emitted) * 3
+
+
+async def test_the_registration_is_read_again_after_a_while(
+    stage: Stage, server: Server, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a replaced secret stops signing, however often events come."""
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        token = await keep(stage, hook, receiver)
+        monkeypatch.setattr(kept_leases, "KEEP_AT_MOST_S", 0.0)
+        await deliver(stage, receiver)
+        await stage.until(lambda: _is_released(stage, hook))
+        await deliver(stage, receiver)
+        assert (await stage.row(hook))["lease_token"] == token + 1

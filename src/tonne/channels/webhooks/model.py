@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Mode
@@ -174,6 +174,8 @@ class Lease(Struct, frozen=True):
     is_kept: bool = False
     # How many webhooks of the stream are in use, if the claim has counted them.
     siblings: int = 0
+    # When the registration was read, on the same clock.
+    read_at: float = field(default_factory=time.monotonic)
 
     @property
     def stream(self) -> Stream:

@@ -14,6 +14,8 @@ from tonne.platform.events.payload import digest_ids, event_payload
 from tonne.platform.values.context import replace
 
 MAX_KEPT = 1000
+# Then the registration is read again: replaced secrets stop signing at their time.
+KEEP_AT_MOST_S = 60.0
 # A worker that reacts later than this gives all kept leases back and keeps none for a while: others share its work.
 LATE_S = 0.25
 KEEP_NONE_S = 5.0
@@ -34,10 +36,10 @@ class KeptLeases:
         # Leases of which nothing is known any more, to be given back.
         self._dropped: list[Lease] = []
 
-    @property
-    def keeper(self) -> int | None:
-        """The session for which a lease may be kept; None if it must end."""
-        if time.monotonic() < self._keeps_from or sum(map(len, self._kept.values())) >= MAX_KEPT:
+    def keeper_for(self, lease: Lease) -> int | None:
+        """The session for which the lease may be kept; None if it must end."""
+        now = time.monotonic()
+        if now < self._keeps_from or now > lease.read_at + KEEP_AT_MOST_S or len(self.leases) >= MAX_KEPT:
             return None
         return self._session
 

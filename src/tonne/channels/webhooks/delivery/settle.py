@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -19,7 +19,7 @@ from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import new_id
+from tonne.platform.values.context import new_id, replace
 
 _log = structlog.get_logger()
 # The main stream waits for requests of parked accounts. After a slow refusal, no parked account is due for this many
@@ -70,7 +70,7 @@ class Settlement:
                     self._lease_s,
                     attempt_id=attempt_id,
                     release=release,
-                    keeper=self._kept.keeper,
+                    keeper=self._kept.keeper_for(lease),
                 )
                 return renewed if held else self._lost()
             pause = self._pause(lease.failures + 1, outcome)
@@ -245,8 +245,10 @@ async def retry_until(
 
 # A worker that has lost its lease settles nothing. If the registration was changed meanwhile, the attempt is recorded
 # and the cursor stays where the change put it.
+# Only what an acknowledgement changes is returned: with an equal version, the registration is that of the lease.
 # synchronous_commit = off: a crash loses cursor and attempt together, and the events are sent again. A worker that
 # outlives the crash has sent the next batch meanwhile: without the result before, that one is not settled either.
+_RENEWED = "version, cursor_position, batch_limit, accepted_probe, last_position, has_parked, is_released, is_kept"
 ACKNOWLEDGE = f"""
 WITH settled AS (
     UPDATE webhooks webhook
@@ -257,12 +259,13 @@ WITH settled AS (
         lease_until = CASE WHEN stream.is_done AND version = $4 AND $17::integer IS NULL
                            THEN NULL ELSE clock_timestamp() + $14::interval END,
         lease_keeper = CASE WHEN stream.is_done AND version = $4 THEN $17::integer END
-    FROM (SELECT $15 AND $5 >= last_position
-                 AND NOT EXISTS (SELECT FROM webhook_parked parked
-                                 WHERE parked.organisation_id = $1 AND parked.webhook_id = $2) AS is_done
-          FROM event_streams WHERE organisation_id = $1 AND mode = $18) stream
+    FROM (SELECT last_position, parked.has_parked, $15 AND $5 >= last_position AND NOT parked.has_parked AS is_done
+          FROM event_streams, (SELECT EXISTS (SELECT FROM webhook_parked
+                                              WHERE organisation_id = $1 AND webhook_id = $2) AS has_parked) parked
+          WHERE organisation_id = $1 AND mode = $18) stream
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND (version <> $4 OR cursor_position >= $16)
-    RETURNING {claim.LEASE_COLUMNS}, webhook.enabled AND webhook.deleted_at IS NULL AS in_use,
+    RETURNING webhook.organisation_id, webhook.id, webhook.version, webhook.cursor_position, webhook.batch_limit,
+              webhook.accepted_probe, stream.last_position, stream.has_parked,
               webhook.lease_until IS NULL AS is_released, webhook.lease_keeper IS NOT NULL AS is_kept
 ), attempt AS (
     INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
@@ -270,9 +273,13 @@ WITH settled AS (
            coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
     FROM settled
 )
-SELECT {claim.LEASE_FIELDS}, in_use, is_released, is_kept FROM settled
+SELECT {_RENEWED} FROM settled
 WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - only constants are inserted
+
+
+_CHANGED = _RENEWED.split(", ")[1:]
+_AFTER_ACKNOWLEDGEMENT: dict[str, Any] = {"failures": 0, "head_refusals": 0, "probe_after": None, "main_due": True}
 
 
 async def _acknowledge(
@@ -296,9 +303,11 @@ async def _acknowledge(
     row = await connection.fetchrow(ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, *ending)
     if row is None:
         return False, None
-    if not row["in_use"]:
-        return True, None
-    return True, claim.lease_from(row, expires_at, is_released=row["is_released"], is_kept=row["is_kept"])
+    version, *changed = row.values()
+    if version != lease.version:
+        return True, await claim.renew(connection, lease, lease_s)
+    renewed: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True))
+    return True, replace(lease, **_AFTER_ACKNOWLEDGEMENT, **renewed, expires_at=expires_at, first_batch=None)
 
 
 REFUSE = f"""
