@@ -110,7 +110,7 @@ class LogPace:
 class DiskPace:
     """Each wave places orders until there are this many."""
 
-    waves: int = 20
+    waves: int = 40
     wave_orders: int = 150
 
 
