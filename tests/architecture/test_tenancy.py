@@ -87,7 +87,7 @@ ACROSS_ACCOUNTS = {
     "apps/privacy/export_person.py": "the operator's: a bank transfer may name no account",
     "money/accounting/journal/read_journal.py": "the operator's: the books of all accounts",
     "channels/public_pages/public_page.py": "finds an enabled public page by its slug",
-    "channels/public_pages/published_page.py": "finds an enabled public page by its slug or handle",
+    "channels/public_pages/endpoints.py": "finds an enabled public page by its slug or handle",
     "selling/accounts/logos/account_logo.py": "shows a logo at its public address, which contains its hash",
 }
 # Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.

@@ -10,8 +10,8 @@ from tests.support.people import PASSWORD, add_user
 from tests.support.world import TESTER, World
 from tonne.apps.lookup.doctor.doctor_run_store import DoctorFinding, DoctorRun, record_run
 from tonne.apps.wiring.app import Services
+from tonne.platform.jobs.loop import JobReports
 from tonne.platform.jobs.metrics import JobMetrics
-from tonne.platform.jobs.report_jobs import JobReports
 from tonne.platform.values.context import utc_now
 
 OLGA = "olga@tonne.test"

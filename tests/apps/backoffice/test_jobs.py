@@ -5,8 +5,8 @@ from tests.support.orders import place
 from tests.support.people import Person
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.platform.jobs.loop import JobReports
 from tonne.platform.jobs.metrics import JobMetrics
-from tonne.platform.jobs.report_jobs import JobReports
 
 JOBS = "/operator/live/jobs"
 

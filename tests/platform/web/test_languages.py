@@ -9,7 +9,7 @@ from tonne.platform.values.language import LANGUAGES, LanguageCode
 from tonne.platform.values.message_values import MassValue, MoneyValue, NamesValue
 from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.translate import translator
-from tonne.platform.web.visitor_language import choice_cookie, language_links, visitor_language
+from tonne.platform.web.visitor import choice_cookie, language_links, visitor_language
 
 SWITCH = 'class="languages"'
 

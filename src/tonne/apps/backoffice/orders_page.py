@@ -11,8 +11,7 @@ from tonne.apps.lookup import find_orders
 from tonne.apps.lookup.customer_store import search_customers_any_account
 from tonne.apps.lookup.find_orders import find_keys_any_account, list_named
 from tonne.apps.lookup.order_export import csv_response
-from tonne.apps.lookup.order_text import list_values
-from tonne.apps.lookup.stuck_orders import explain_waiting
+from tonne.apps.lookup.order_text import explain_waiting, list_values
 from tonne.platform.db.database import Connection
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets

@@ -15,9 +15,8 @@ from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
 from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
-from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
+from tonne.channels.public_pages.endpoints import PublishedPageEndpoints, SustainabilityEndpoints
 from tonne.channels.public_pages.public_page import PublicPage
-from tonne.channels.public_pages.published_page import PublishedPageEndpoints
 from tonne.channels.webhooks.delivery.deliver import Deliverer
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
 from tonne.channels.webhooks.sending.sender import Sender

@@ -3,8 +3,7 @@
 from tonne.apps.backoffice.act_as_page import ActAsPage
 from tonne.apps.backoffice.audit_page import OperatorAuditPage
 from tonne.apps.backoffice.catalogue.bundle_page import BundlePage
-from tonne.apps.backoffice.catalogue.catalogue_page import CataloguePage
-from tonne.apps.backoffice.catalogue.import_page import ImportPage
+from tonne.apps.backoffice.catalogue.catalogue_page import CataloguePage, ImportPage
 from tonne.apps.backoffice.catalogue.pictures_page import PicturesPage
 from tonne.apps.backoffice.catalogue.staged_imports import StagedImports
 from tonne.apps.backoffice.customers_page import CustomerPage, CustomersPage

@@ -34,8 +34,7 @@ from tonne.platform.http.openapi.document import openapi_document
 from tonne.platform.http.openapi.reference_page import DocsEndpoints
 from tonne.platform.http.route import Route
 from tonne.platform.web.assets import asset_routes
-from tonne.selling.accounts.audit_endpoints import AuditEndpoints, audit_routes
-from tonne.selling.accounts.endpoints import AccountEndpoints, account_routes
+from tonne.selling.accounts.endpoints import AccountEndpoints, AuditEndpoints, account_routes, audit_routes
 from tonne.selling.accounts.keys.endpoints import KeyEndpoints, key_routes
 from tonne.selling.accounts.logos.account_logo import account_logo_routes, public_logo_routes
 from tonne.selling.accounts.organisations.client_account import with_client_account

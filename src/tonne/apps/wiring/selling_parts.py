@@ -12,8 +12,7 @@ from tonne.selling.accounts.organisations.activity import ActivityReaders
 from tonne.selling.accounts.organisations.manage_endpoints import ManageAccountEndpoints
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.estimates.calculate_estimate import CalculateEstimate, QuoteEstimate
-from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
-from tonne.selling.estimates.endpoints import EstimateEndpoints
+from tonne.selling.estimates.endpoints import CalculatedEstimateEndpoints, EstimateEndpoints
 from tonne.selling.estimates.factors.snapshot import Factors
 from tonne.selling.estimates.kinds.batch_endpoints import EstimateBatchEndpoints
 from tonne.selling.estimates.kinds.kinds import KINDS

@@ -30,7 +30,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
-from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.visitor import visitor_language
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
 from tonne.selling.orders.errors import OfferChanged

@@ -20,7 +20,7 @@ from tonne.platform.values.context import Mode
 from tonne.platform.web import visitor
 from tonne.platform.web.caching import IMAGE_POLICY
 from tonne.platform.web.render import POLICY, Renderer
-from tonne.platform.web.visitor_language import VisitorLanguage, visitor_language
+from tonne.platform.web.visitor import VisitorLanguage, visitor_language
 
 PREVIEW = Path(__file__).parent / "templates" / "preview.typ"
 # Emoji and other symbols begin here. The document fonts have no glyphs for them.

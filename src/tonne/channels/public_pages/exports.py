@@ -33,7 +33,7 @@ from tonne.platform.values.paging import START, Position
 from tonne.platform.web import visitor
 from tonne.platform.web.caching import ONE_MINUTE
 from tonne.platform.web.translate import Translator
-from tonne.platform.web.visitor_language import VisitorLanguage, visitor_language
+from tonne.platform.web.visitor import VisitorLanguage, visitor_language
 from tonne.selling.catalogue.model import Catalogue
 from tonne.supply.certificates.pdf import qr_code
 from tonne.supply.certificates.record import CertificateRecord

@@ -25,7 +25,7 @@ from tonne.platform.values.paging import parse_cursor
 from tonne.platform.web import visitor
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_MINUTE, ONE_YEAR
 from tonne.platform.web.render import FRAMED_POLICY, Renderer
-from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.visitor import visitor_language
 from tonne.selling.accounts.import_history import HistoryOrder, list_of_account
 from tonne.selling.accounts.logos.store import Logo, find_logo
 from tonne.selling.catalogue.snapshot import Catalogues

@@ -5,10 +5,9 @@ from functools import partial
 from tonne.channels.public_pages import errors, schemas
 from tonne.channels.public_pages.certificates.certificate_pages import MAX_UPLOAD_BYTES, CertificatePages
 from tonne.channels.public_pages.embeds import THEMES, widget_path
-from tonne.channels.public_pages.endpoints import SustainabilityEndpoints
+from tonne.channels.public_pages.endpoints import PublishedPageEndpoints, SustainabilityEndpoints
 from tonne.channels.public_pages.model import page_path
 from tonne.channels.public_pages.public_page import PublicPage, Show
-from tonne.channels.public_pages.published_page import PublishedPageEndpoints
 from tonne.platform.http.errors import BodyTooLarge, FormInvalid, RateLimited
 from tonne.platform.http.route import Access, Creation, Parameter, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable

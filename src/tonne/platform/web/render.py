@@ -27,7 +27,7 @@ from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES, N_
 from tonne.platform.web import visitor
 from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.translate import Translator, translator
-from tonne.platform.web.visitor_language import VisitorLanguage, choice_cookie, language_links, visitor_language
+from tonne.platform.web.visitor import VisitorLanguage, choice_cookie, language_links, visitor_language
 
 _LABELS = {
     "terms_url": N_("Terms"),

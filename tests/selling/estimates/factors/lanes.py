@@ -7,8 +7,7 @@ from tests.selling.estimates.factors.file_checks import Factor, read_factors
 from tonne.selling.estimates.geography.great_circle import great_circle_km
 from tonne.selling.estimates.geography.inland_distance import with_detour
 from tonne.selling.estimates.geography.model import Location
-from tonne.selling.estimates.geography.places import find_city
-from tonne.selling.estimates.geography.ports import find_port
+from tonne.selling.estimates.geography.places import find_city, find_port
 from tonne.selling.estimates.geography.sea_distance import TransitCorridor, sea_route
 
 KM_PER_NAUTICAL_MILE = Decimal("1.852")

@@ -4,7 +4,7 @@ import pytest
 import searoute
 
 from tonne.selling.estimates.geography.model import Coordinates
-from tonne.selling.estimates.geography.ports import Port, count_ports, find_port, is_at_sea, nearest_port
+from tonne.selling.estimates.geography.places import Port, count_ports, find_port, is_at_sea, nearest_port
 from tonne.selling.estimates.geography.sea_distance import SeaRoute, TransitCorridor, sea_route
 
 KM_PER_NAUTICAL_MILE = 1.852

@@ -9,7 +9,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, OUTPUT, EnumChoice, check_text, parse_amount, write_file
-from tonne.apps.cli.supply.signed_files import render_invoice
+from tonne.apps.cli.supply.log import render_invoice
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account

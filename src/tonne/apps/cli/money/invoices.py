@@ -22,7 +22,7 @@ from tonne.apps.cli.output import (
     print_table,
 )
 from tonne.apps.cli.parameters import FILE, MODE, OUTPUT, EnumChoice, read_file, reported_errors, write_file
-from tonne.apps.cli.supply.signed_files import render_invoice
+from tonne.apps.cli.supply.log import render_invoice
 from tonne.apps.lookup.charge_search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.money.bank.assignment_store import sum_received_any_account

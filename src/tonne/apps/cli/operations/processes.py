@@ -34,9 +34,8 @@ from tonne.platform.http.drain import DRAIN_VARIABLE
 from tonne.platform.http.limits.shared_buckets import LIMITS_VARIABLE
 from tonne.platform.http.telemetry import require_telemetry, start_telemetry, stop_telemetry
 from tonne.platform.jobs.health import WorkerHealth
-from tonne.platform.jobs.loop import run_jobs, wake_jobs
+from tonne.platform.jobs.loop import JobReports, run_jobs, wake_jobs
 from tonne.platform.jobs.metrics import JobMetrics
-from tonne.platform.jobs.report_jobs import JobReports
 from tonne.platform.keys.check_secret_key import check_secret_key
 from tonne.platform.process.memory import freeze_startup_objects
 from tonne.platform.process.parent import stop_with_parent

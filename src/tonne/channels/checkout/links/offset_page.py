@@ -47,8 +47,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
-from tonne.platform.web.visitor import decimal_sign
-from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.visitor import decimal_sign, visitor_language
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.logos.merchant import find_merchant
 from tonne.selling.accounts.logos.store import find_logo

@@ -4,7 +4,7 @@ The order and its pending charge are committed before the gateway is called, as 
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -16,7 +16,6 @@ from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.model import Checkout, hash_token
 from tonne.channels.checkout.order_checkout import holding, order_checkout, price_request_of
 from tonne.channels.checkout.paying.consent import Consent, WithdrawalText
-from tonne.channels.checkout.paying.consent_store import add_text, set_consent
 from tonne.money.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
 from tonne.money.cards.charges import open_charges, settle_charges
 from tonne.money.cards.gateways.card import (
@@ -40,6 +39,30 @@ from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, charges_in
+
+ADD_TEXT = """
+INSERT INTO consent_texts (version, language, text, created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (version) DO NOTHING
+"""
+
+
+async def add_text(tx: Connection, text: WithdrawalText, now: datetime) -> None:
+    """Keep the wording, to be able to show later what was agreed to."""
+    await tx.execute(ADD_TEXT, text.version, text.language, text.text, now)
+
+
+SET_CONSENT = """
+UPDATE checkouts SET buyer_kind = $3, consent_version = $4, consent_language = $5, consented_at = $6
+WHERE account_id = $1 AND id = $2
+"""
+
+
+async def set_consent(tx: Connection, checkout: Checkout) -> None:
+    consent = checkout.consent
+    if consent is not None:
+        given = (consent.buyer, consent.version, consent.language, consent.at)
+        await tx.execute(SET_CONSENT, checkout.scope.account_id, checkout.id, *given)
+
 
 # Stripe requires its pages to stay open for at least 30 minutes.
 PAGE_LIFE = timedelta(minutes=35)

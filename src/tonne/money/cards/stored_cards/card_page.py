@@ -45,7 +45,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import shown_fault
-from tonne.platform.web.visitor_language import visitor_language
+from tonne.platform.web.visitor import visitor_language
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import order_urls
 from tonne.selling.orders.model import OrderKey, charges_in

@@ -16,7 +16,7 @@ from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.estimates.calculate_estimate import CalculateEstimate
 from tonne.selling.estimates.calculated import EstimateKind
-from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
+from tonne.selling.estimates.endpoints import CalculatedEstimateEndpoints
 
 _log = structlog.get_logger()
 MAX_BATCH = 100

@@ -19,8 +19,8 @@ from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.estimates.calculate_estimate import CalculateEstimate, QuoteEstimate
 from tonne.selling.estimates.calculated import EstimateKind
-from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.calculated_store import find_by_used_key
+from tonne.selling.estimates.endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.errors import EstimateNotFound
 from tonne.selling.estimates.purchases.calculate import TRANSACTIONS, with_rates
 from tonne.selling.estimates.purchases.schemas import MAX_BATCH, TransactionIn, TransactionOut

@@ -8,7 +8,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut, Paging, list_response
 from tonne.platform.http.route import Parameter, Request, Response, Route, RouteMaker
 from tonne.platform.values.errors import Fault, Invalid, TimeRangeInvalid
-from tonne.selling.estimates.calculated_endpoints import CalculatedEstimateEndpoints
+from tonne.selling.estimates.endpoints import CalculatedEstimateEndpoints
 from tonne.selling.estimates.factors.model import FactorSet
 from tonne.selling.estimates.factors.snapshot import Factors
 from tonne.selling.estimates.shipping.kinds import KINDS

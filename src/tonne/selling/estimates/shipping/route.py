@@ -14,8 +14,7 @@ from tonne.selling.estimates.geography.errors import PortNotFound, TransportRout
 from tonne.selling.estimates.geography.great_circle import great_circle_km
 from tonne.selling.estimates.geography.inland_distance import DETOUR, with_detour
 from tonne.selling.estimates.geography.model import Location
-from tonne.selling.estimates.geography.places import PlaceIn, resolve_place, resolve_port
-from tonne.selling.estimates.geography.ports import is_at_sea, nearest_port
+from tonne.selling.estimates.geography.places import PlaceIn, is_at_sea, nearest_port, resolve_place, resolve_port
 from tonne.selling.estimates.geography.sea_distance import TransitCorridor, sea_route
 from tonne.selling.estimates.kinds.distance import DistanceMethod, given_distance
 from tonne.selling.estimates.shipping.methods import Method, TransportMode, require_mode
