@@ -49,9 +49,9 @@ WAITING = (
         "Check TONNE_SMTP_URL and the mail server. `tonne check` connects and logs in.",
         f"""
         SELECT format('mail %s of organisation %s: %s', id, organisation_id, last_error) AS "where"
-        FROM mails WHERE sent_at IS NULL AND next_attempt_at < $1::timestamptz - interval '10 minutes'
-          AND starts_with(last_error, '{AWAY}')
-        ORDER BY next_attempt_at
+        FROM mails WHERE sent_at IS NULL AND next_attempt_at IS NOT NULL
+          AND created_at < $1::timestamptz - interval '10 minutes' AND starts_with(last_error, '{AWAY}')
+        ORDER BY created_at
         """,  # noqa: S608 - our own words
         topic=Topic.MAILS,
     ),
