@@ -18,6 +18,7 @@ from tonne.platform.events.trace_store import KEEP, PruneTraces
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.spans import IDLE
 from tonne.platform.settings.settings import Settings
+from tonne.selling.orders.model import OrderKey
 
 ONE_TONNE = {"mass": {"amount": "1", "unit": "t"}}
 
@@ -74,6 +75,25 @@ async def test_orders_of_one_batch_keep_the_traces_of_their_requests(
     assert there == back
     # How many share a batch depends on the time that a commit takes. Those that find no other waiting are placed alone.
     assert len(there) >= 2
+
+
+async def test_reads_that_share_a_statement_are_linked_with_it(
+    exported: InMemorySpanExporter, populated_db: Database, settings: Settings
+) -> None:
+    reads = Services(populated_db, settings).orders.by_id
+
+    async def read(number: int) -> None:
+        with tracing.span("request"):
+            await reads.find(OrderKey("acc_unknown", str(number)))
+
+    await read(0)
+    assert "grouped read" not in {span.name for span in exported.get_finished_spans()}
+    await asyncio.gather(read(1), read(2))
+    spans = exported.get_finished_spans()
+    [group] = [span for span in spans if span.name == "grouped read"]
+    requests = [span for span in spans if span.name == "request"][1:]
+    assert {_linked(link) for link in group.links} == {_context(span) for span in requests}
+    assert [[_linked(link) for link in span.links] for span in requests] == [[_context(group)]] * 2
 
 
 async def test_without_tracing_nothing_is_stored(populated_db: Database, settings: Settings, world: World) -> None:
