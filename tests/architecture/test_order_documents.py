@@ -4,8 +4,9 @@ appends an event in the same transaction, or calls `note_rewritten`."""
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
-from tests.architecture.source import functions, imports, package
+from tests.architecture.source import Module, functions, imports, package
 from tests.architecture.statements import Statement, statements
 
 APPENDING = {"append", "append_to_streams"}
@@ -55,11 +56,17 @@ def _setting() -> list[Statement]:
 def _callers(statement: Statement) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     [user] = statement.users
     for module in package():
-        imported = {name for name, _ in imports(module)}
+        imported = _imported(module)
         called = {user.name} if f"{statement.module.dotted}.{user.name}" in imported else set[str]()
         if statement.module.dotted in imported:
             called = {f"{statement.module.path.stem}.{user.name}"}
-        yield from (each for each in functions(module) if called & _called(each))
+        if called:
+            yield from (each for each in functions(module) if called & _called(each))
+
+
+@cache
+def _imported(module: Module) -> frozenset[str]:
+    return frozenset(name for name, _ in imports(module))
 
 
 def _called(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
