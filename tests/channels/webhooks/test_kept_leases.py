@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from tests.channels.webhooks.stage import Hook, Stage, Worker, verify
+from tests.channels.webhooks.test_due_streams import make_lease
 from tests.conftest import Server
 from tests.support.receivers import Receiver, later, receiving, reply
 from tests.support.rounds import ROUNDS
@@ -19,7 +20,7 @@ from tonne.channels.webhooks import register, registration_store
 from tonne.channels.webhooks.delivery import kept_leases
 from tonne.channels.webhooks.model import Webhook
 from tonne.platform.db.database import Connection
-from tonne.platform.events.notification import Notification, Notifier, WorkKind, listen, send
+from tonne.platform.events.notification import Notification, Notifier, Stream, WorkKind, listen, send
 from tonne.platform.jobs.loop import wake_jobs
 from tonne.platform.values.context import replace, utc_now
 
@@ -391,3 +392,35 @@ async def test_the_registration_is_read_again_after_a_while(
         await stage.until(lambda: _is_released(stage, hook))
         await deliver(stage, receiver)
         assert (await stage.row(hook))["lease_token"] == token + 1
+
+
+def test_a_lease_is_not_kept_if_its_webhook_was_changed_after_the_renewal() -> None:
+    """The response to the acknowledgement may be read after the notification of a later change."""
+    kept = kept_leases.KeptLeases(lease_s=45.0, request_s=30.0)
+    kept.hear(Notification(None, session=7))
+    lease = replace(make_lease(Stream("org_1", "test"), 1), expires_at=time.monotonic() + 45.0, keeper=7)
+    kept.keep(lease)
+    assert kept.leases == [lease]
+    kept.hear(Notification(frozenset({WorkKind.EVENTS}), changed=frozenset({lease.stream}), session=7))
+    assert kept.leases == []
+    kept.keep(lease)
+    assert kept.leases == []
+    assert kept.dropped == [lease, lease]
+    renewed = replace(lease, expires_at=time.monotonic() + 45.0)
+    kept.keep(renewed)
+    assert kept.leases == [renewed]
+    kept.keep(replace(renewed, id="other", keeper=6))
+    assert kept.leases == [renewed], "it is kept for a session that is gone"
+
+
+def test_leases_that_no_request_can_use_are_given_back() -> None:
+    kept = kept_leases.KeptLeases(lease_s=45.0, request_s=30.0)
+    kept.hear(Notification(None, session=7))
+    lease = replace(make_lease(Stream("org_1", "test"), 1), expires_at=time.monotonic() + 31.0, keeper=7)
+    stale = replace(lease, id="wh_2", expires_at=time.monotonic() + 29.0)
+    kept.keep(lease)
+    kept.keep(stale)
+    kept.review(is_full=False)
+    assert (kept.leases, kept.dropped) == ([lease], [stale])
+    kept.review(is_full=True)
+    assert (kept.leases, kept.dropped) == ([], [stale, lease])

@@ -62,7 +62,7 @@ async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(ser
         async with services.database.connection() as connection:
             [lease] = await claim_webhooks(connection, 1, 1, settings.webhook_lease_s)
         settlement, outcome = (
-            Settlement(services.database, settings, DeliveryMetrics(), KeptLeases(1.0), lambda _: None),
+            Settlement(services.database, settings, DeliveryMetrics(), KeptLeases(1.0, 1.0), lambda _: None),
             Delivered(200, None, 1, ""),
         )
         # The first settlement prepares the statement: the second one then needs only one response.
@@ -91,7 +91,7 @@ async def test_a_crash_that_loses_a_result_does_not_let_the_cursor_move_past_it(
     services = stage.services
     async with services.database.connection() as connection:
         [lease] = await claim_webhooks(connection, 1, 1, stage.settings.webhook_lease_s)
-    settlement = Settlement(services.database, stage.settings, DeliveryMetrics(), KeptLeases(1.0), lambda _: None)
+    settlement = Settlement(services.database, stage.settings, DeliveryMetrics(), KeptLeases(1.0, 1.0), lambda _: None)
     outcome = Delivered(200, None, 1, "")
     renewed = await settlement.settle(lease, EventBatch([1], b"{}", 1), outcome)
     assert renewed is not None

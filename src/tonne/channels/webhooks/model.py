@@ -170,8 +170,8 @@ class Lease(Struct, frozen=True):
     first_batch: "EventBatch | None" = None
     # The last result was stored together with the end of the lease.
     is_released: bool = False
-    # Nothing waits, and the worker keeps the lease for the next event.
-    is_kept: bool = False
+    # The session for which the worker keeps the lease while nothing waits.
+    keeper: int | None = None
     # How many webhooks of the stream are in use, if the claim has counted them.
     siblings: int = 0
     # When the registration was read, on the same clock.

@@ -19,7 +19,7 @@ from tonne.platform.values.context import Mode
 
 # With so few events, a claim reads them at once: a statement of their own would cost more.
 READ_WITH_CLAIM = 10
-_NOT_COLUMNS = {"expires_at", "first_batch", "is_released", "is_kept", "siblings", "read_at"}
+_NOT_COLUMNS = {"expires_at", "first_batch", "is_released", "keeper", "siblings", "read_at"}
 _FIELD_NAMES = tuple(name for name in Lease.__struct_fields__ if name not in _NOT_COLUMNS)
 LEASE_FIELDS = ", ".join(_FIELD_NAMES)
 _MODES = {mode.value: mode for mode in Mode}

@@ -45,7 +45,7 @@ class Deliverer:
         self._stopping = asyncio.Event()
         self.measured = DeliveryMetrics()
         self._sender = BatchSender(database, make_sender, box, settings, wall_clock)
-        self._kept = KeptLeases(self._request_s)
+        self._kept = KeptLeases(self._lease_s, self._request_s)
         self._settlement = Settlement(database, settings, self.measured, self._kept, self._search_in)
         self._shared_reads = SharedEventReads(database)
         self._busy: set[asyncio.Task[None]] = set()
@@ -80,7 +80,7 @@ class Deliverer:
             _log.warning("delivery_interrupted", webhook_id=claimed.id, error=repr(error))
         finally:
             await asyncio.gather(*turn.background, return_exceptions=True)
-        if turn.lease.is_kept:
+        if turn.lease.keeper is not None:
             self._kept.keep(turn.lease)
         elif not turn.lease.is_released and await self._settlement.release(claimed):
             self._search_again()
@@ -93,10 +93,10 @@ class Deliverer:
     async def run_once(self) -> bool:
         """Claim as many due webhooks as there are free slots and start their turns. False when none was due."""
         healthy, failing = self._slots.free()
-        if healthy <= 0:
-            self._kept.drop_all()
-        if given_back := self._kept.to_give_back():
-            await self._database.run(claim.give_back, given_back)
+        self._kept.review(is_full=healthy <= 0)
+        if dropped := list(self._kept.dropped):
+            await self._database.run(claim.give_back, dropped)
+            del self._kept.dropped[: len(dropped)]
         if healthy <= 0 and failing <= 0:
             # With a timeout, because a turn that becomes slow frees its slot without ending.
             await asyncio.wait(self._busy, timeout=SLOW_TURN_S / 4, return_when=asyncio.FIRST_COMPLETED)

@@ -248,7 +248,7 @@ async def retry_until(
 # Only what an acknowledgement changes is returned: with an equal version, the registration is that of the lease.
 # synchronous_commit = off: a crash loses cursor and attempt together, and the events are sent again. A worker that
 # outlives the crash has sent the next batch meanwhile: without the result before, that one is not settled either.
-_RENEWED = "version, cursor_position, batch_limit, accepted_probe, last_position, has_parked, is_released, is_kept"
+_RENEWED = "version, cursor_position, batch_limit, accepted_probe, last_position, has_parked, is_released, keeper"
 ACKNOWLEDGE = f"""
 WITH settled AS (
     UPDATE webhooks webhook
@@ -266,7 +266,7 @@ WITH settled AS (
     WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND (version <> $4 OR cursor_position >= $16)
     RETURNING webhook.organisation_id, webhook.id, webhook.version, webhook.cursor_position, webhook.batch_limit,
               webhook.accepted_probe, stream.last_position, stream.has_parked,
-              webhook.lease_until IS NULL AS is_released, webhook.lease_keeper IS NOT NULL AS is_kept
+              webhook.lease_until IS NULL AS is_released, webhook.lease_keeper AS keeper
 ), attempt AS (
     INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
     SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
