@@ -3,13 +3,12 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.channels.webhooks.stage import Hook, Stage, Worker, verify
+from tests.channels.webhooks.listening import AT_ONCE_S, POLL_S, deliver, emit, is_kept, is_released, keep, listening
+from tests.channels.webhooks.stage import Hook, Stage, verify
 from tests.channels.webhooks.test_due_streams import make_lease
 from tests.conftest import Server
 from tests.support.receivers import Receiver, later, receiving, reply
@@ -20,88 +19,15 @@ from tonne.channels.webhooks import register, registration_store
 from tonne.channels.webhooks.delivery import kept_leases
 from tonne.channels.webhooks.model import Webhook
 from tonne.platform.db.database import Connection
-from tonne.platform.events.notification import Notification, Notifier, Stream, WorkKind, listen, send
+from tonne.platform.events.notification import Notification, Notifier, Stream, WorkKind, send
 from tonne.platform.jobs.loop import wake_jobs
 from tonne.platform.values.context import replace, utc_now
-
-POLL_S = 5.0
-# A lonely event that needs a poll takes longer.
-AT_ONCE_S = 3.0
 
 
 @pytest.fixture(autouse=True)
 def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, a worker would give its leases back."""
     monkeypatch.setattr(kept_leases, "LATE_S", 60.0)
-
-
-class Listening:
-    """A worker that only delivers and hears notifications over a session of its own."""
-
-    def __init__(self, stage: Stage, url: str, worker: Worker) -> None:
-        self.worker = worker
-        self._stop = asyncio.Event()
-        wake = partial(wake_jobs, [worker.job])
-        self._task = asyncio.create_task(listen(url, stage.services.settings, wake, self._stop))
-
-    @property
-    def kept(self) -> kept_leases.KeptLeases:
-        return self.worker.services.deliverer._kept
-
-    async def stop(self) -> None:
-        self._stop.set()
-        await self._task
-        await self.worker.stop()
-
-
-@asynccontextmanager
-async def listening(stage: Stage, server: Server, **settings: object) -> AsyncIterator[Listening]:
-    url = server.url(await stage.fetchval("SELECT current_database()"))
-    worker = Listening(stage, url, stage.worker(stage.change(**{"worker_poll_s": POLL_S, **settings})))
-    try:
-        await stage.until(lambda: _is_true(worker.kept._session is not None))
-        yield worker
-    finally:
-        await worker.stop()
-
-
-async def _is_true(value: bool) -> bool:
-    return value
-
-
-async def emit(stage: Stage, count: int = 1) -> list[str]:
-    """Append events in one transaction and announce them."""
-    ids = await stage.emit_many(stage.one, ['{"status":"received"}'] * count)
-    Notifier(stage.database).notify(WorkKind.EVENTS, scope=stage.one)
-    return ids
-
-
-async def deliver(stage: Stage, receiver: Receiver, count: int = 1) -> list[str]:
-    """Emit events and wait until they have arrived, without a poll."""
-    before = len(receiver.events)
-    ids = await emit(stage, count)
-    await receiver.arrived(lambda: len(receiver.events) >= before + count, AT_ONCE_S)
-    return ids
-
-
-async def keep(stage: Stage, hook: Hook, receiver: Receiver) -> int:
-    """Deliver until the worker keeps the lease and knows all webhooks of the stream. Returns the token."""
-    for _ in range(2):
-        await deliver(stage, receiver)
-        await stage.until(lambda: is_kept(stage, hook))
-    token: int = (await stage.row(hook))["lease_token"]
-    return token
-
-
-async def is_kept(stage: Stage, hook: Hook) -> bool:
-    row = await stage.row(hook)
-    last = await stage.fetchval(
-        "SELECT last_position FROM event_streams WHERE organisation_id = $1 AND mode = $2",
-        stage.one.organisation_id,
-        stage.one.mode,
-    )
-    known = {lease.id for worker in stage._workers for lease in worker.services.deliverer._kept.leases}
-    return row["lease_keeper"] is not None and row["cursor_position"] == last and hook.id in known
 
 
 async def test_the_next_events_are_sent_without_a_claim(stage: Stage, server: Server, receiver: Receiver) -> None:
@@ -296,7 +222,7 @@ async def test_a_refusal_ends_the_keeping(stage: Stage, server: Server, receiver
         receiver.next(reply(500))
         await emit(stage)
         await receiver.arrived(lambda: len(receiver.deliveries) == 4, POLL_S * 3)
-        await stage.until(lambda: _is_released(stage, hook))
+        await stage.until(lambda: is_released(stage, hook))
         await deliver(stage, receiver)
         await stage.until(lambda: is_kept(stage, hook))
     assert receiver.deliveries[3].event_ids == receiver.deliveries[2].event_ids
@@ -310,13 +236,9 @@ async def test_a_worker_that_reacts_late_gives_its_leases_back(
         await keep(stage, hook, receiver)
         monkeypatch.setattr(kept_leases, "LATE_S", -1.0)
         await stage.execute("SELECT pg_notify('tonne_events', $1)", '{"kinds":["events"],"streams":[["org_x","test"]]}')
-        await stage.until(lambda: _is_released(stage, hook))
+        await stage.until(lambda: is_released(stage, hook))
         assert worker.kept.leases == []
         await deliver(stage, receiver)
-
-
-async def _is_released(stage: Stage, hook: Hook) -> bool:
-    return (await stage.row(hook))["lease_until"] is None
 
 
 async def test_large_events_are_announced_without_their_documents(
@@ -389,7 +311,7 @@ async def test_the_registration_is_read_again_after_a_while(
         token = await keep(stage, hook, receiver)
         monkeypatch.setattr(kept_leases, "KEEP_AT_MOST_S", 0.0)
         await deliver(stage, receiver)
-        await stage.until(lambda: _is_released(stage, hook))
+        await stage.until(lambda: is_released(stage, hook))
         await deliver(stage, receiver)
         assert (await stage.row(hook))["lease_token"] == token + 1
 
