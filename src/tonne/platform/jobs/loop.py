@@ -30,9 +30,10 @@ _log = structlog.get_logger()
 # Maximum back-off after repeated failures of a job.
 MAX_PAUSE_S = 30.0
 DATABASE_RETRY_S = 1.0
-# How many times `worker_poll_s` a job waits that finds nothing again and again. Notifications wake it; a lost one
-# delays work by no more than this.
-_POLLS = (1, 2, 4)
+# A job that finds nothing in so many polls looks less often, up to so many times less. Notifications wake it, and a
+# lost one delays work by no more than this. What it did may be due again soon, so it is not slow at once.
+STEADY_POLLS = 30
+SLOWEST_POLL = 4
 # Bounds the exponent of the back-off: a large power of two does not fit a float.
 _MAX_DOUBLINGS = 16
 
@@ -116,8 +117,8 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics
             if worked:
                 polls = 0
                 continue
-            await _sleep(poll_s * (1 if job.is_throttled else _POLLS[min(polls, len(_POLLS) - 1)]), job.wake)
-            polls = 0 if job.wake.is_set() else polls + 1
+            await _sleep(poll_s * min(1 + polls // STEADY_POLLS, SLOWEST_POLL), job.wake)
+            polls = 0 if job.is_throttled else polls + 1
 
 
 def _back_off_s(error: Exception, failures: int, poll_s: float) -> float:

@@ -81,7 +81,8 @@ class Deliverer:
         finally:
             await asyncio.gather(*turn.background, return_exceptions=True)
         if turn.lease.keeper is not None:
-            self._kept.keep(turn.lease)
+            if not self._kept.keep(turn.lease):
+                self._search_again()
         elif not turn.lease.is_released and await self._settlement.release(claimed):
             self._search_again()
 

@@ -75,13 +75,14 @@ class KeptLeases:
         if lease.siblings:
             self._siblings[lease.stream] = lease.siblings
 
-    def keep(self, lease: Lease) -> None:
-        """Give it back if the session or a webhook of the stream has changed since the lease was renewed."""
+    def keep(self, lease: Lease) -> bool:
+        """False if the session or a webhook of the stream has changed since the lease was renewed: it is given back."""
         renewed_at = lease.expires_at - self._lease_s
-        if lease.keeper == self._session and self._changed_at.get(lease.stream, 0.0) < renewed_at:
-            self._kept[lease.id] = self._of_stream[lease.stream][lease.id] = lease
-        else:
+        if lease.keeper != self._session or self._changed_at.get(lease.stream, 0.0) >= renewed_at:
             self.dropped.append(lease)
+            return False
+        self._kept[lease.id] = self._of_stream[lease.stream][lease.id] = lease
+        return True
 
     def take(self, limit: int, in_turns: Callable[[Stream], int]) -> tuple[list[Lease], list[Stream]]:
         """Leases for which an event was announced, with the event if it came along; and streams to search no more."""

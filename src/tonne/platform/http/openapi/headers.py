@@ -23,7 +23,7 @@ _HEADERS: dict[str, tuple[str, str, bool, dict[str, Any], str]] = {
     ),
     "Vary": (
         *("Vary", "The headers of the request that the response depends on.", True, {"type": "string"}),
-        "Authorization, Service-Account",
+        "Authorization",
     ),
     "Limit": ("RateLimit-Limit", "Requests that the key may send at once.", False, _COUNT, "200"),
     "Remaining": ("RateLimit-Remaining", "Requests that are left of them now.", False, _COUNT, "199"),
