@@ -23,7 +23,7 @@ class Goal:
     def verdict(self, ratio: float) -> str:
         if (ratio > self.reach) if self.at_most else (ratio < self.reach):
             return "MISSED"
-        if self.aim is None or ratio < self.aim:
+        if self.aim is None or ((ratio > self.aim) if self.at_most else (ratio < self.aim)):
             return "reached"
         return "aim reached"
 

@@ -8,7 +8,7 @@ from bench.life.rewrite import rewrite, save_state, undo
 from bench.pace import LifePace
 from bench.report import Goal, Result
 
-GOAL = Goal(reach=0.30, aim=0.50)
+GOAL = Goal(reach=0.70)
 GROWTH_GOAL = Goal(reach=1.3, at_most=True)
 
 
