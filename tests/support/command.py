@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sysconfig
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -24,16 +25,24 @@ from tonne.apps.cli.main import main
 TONNE = Path(sysconfig.get_path("scripts")) / "tonne"
 READY_WITHIN_S = 60.0
 
+_STREAMS = threading.Lock()
+"""Held while a command has the output streams and the environment of this process."""
+
 
 def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProcess[str]:
     """Run a command to its end.
 
     Commands that only talk to a database that is there already run in this process, which saves a second each;
-    servers, and whatever starts a PostgreSQL, run in one of their own.
+    servers, whatever starts a PostgreSQL, and a command beside another one run in one of their own.
     """
     if "database_url" in settings and words[0] not in {"serve", "api", "worker"}:
-        with ThreadPoolExecutor(1) as thread:  # the command needs an event loop of its own
-            return thread.submit(_run_here, words, environment({**shared_document_key(), **settings})).result()
+        settings = {**shared_document_key(), **settings}
+        if _STREAMS.acquire(blocking=False):
+            try:
+                with ThreadPoolExecutor(1) as thread:  # the command needs an event loop of its own
+                    return thread.submit(_run_here, words, environment(settings)).result()
+            finally:
+                _STREAMS.release()
     return subprocess.run(
         [TONNE, *words], env=environment(settings), capture_output=True, text=True, timeout=60, check=False
     )
@@ -41,7 +50,7 @@ def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProc
 
 def run_here(*words: str, **settings: str | Path | int) -> subprocess.CompletedProcess[str]:
     """Run a command to its end in this process, also if it starts a PostgreSQL."""
-    with ThreadPoolExecutor(1) as thread:
+    with _STREAMS, ThreadPoolExecutor(1) as thread:
         return thread.submit(_run_here, words, environment(settings)).result()
 
 
