@@ -46,7 +46,10 @@ _DONE_WITHIN_S = 120.0
 # Copied orders, and those that are undone and written again, are not in the log.
 OF_THE_LOG = frozenset(each.name for each in LOG_INVARIANTS)
 
-BACKENDS = "SELECT pid FROM pg_stat_activity WHERE application_name = $1"
+BACKENDS = "SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND (usename = $2) = $3"
+# A user of its own: connections that the server opens while the worker runs do not count as the worker's.
+WORKER_USER = "worker"
+MAKE_WORKER_USER = f"CREATE ROLE {WORKER_USER} SUPERUSER LOGIN"
 
 
 @dataclass(slots=True)
@@ -107,9 +110,9 @@ class Environment:
         self, requests: list[PreparedRequest], *, connections: int, seconds: float, warm_up_s: float = 0.0
     ) -> tuple[Outcome, float]:
         """With the CPU time per request of the server and its database connections, in microseconds."""
-        before = sum((await self.cpu_s_by_process()).values())
+        before = await self.server_cpu_s()
         outcome = self.run_load(requests, connections=connections, seconds=seconds, warm_up_s=warm_up_s)
-        used_s = sum((await self.cpu_s_by_process()).values()) - before
+        used_s = await self.server_cpu_s() - before
         return outcome, used_s / outcome.answered * 1e6
 
     def create_requests(self, tenants: Sequence[Tenant] = (), count: int = 5_000) -> list[PreparedRequest]:
@@ -191,30 +194,34 @@ class Environment:
     @contextlib.asynccontextmanager
     async def worker(self, **settings: object) -> AsyncIterator["Worker"]:
         """A `tonne worker` with default settings except for these, connected to the database."""
-        before = await self.backends()
-        settings = {"database_url": self.url, "data_dir": self.folder, "secret_key": SECRET_KEY, **settings}
+        url = self.url.replace("//postgres@", f"//{WORKER_USER}@")
+        settings = {"database_url": url, "data_dir": self.folder, "secret_key": SECRET_KEY, **settings}
         process = Process("tonne", "worker", "--stop-with-parent", settings=settings, log=self.folder / "worker.log")
         try:
             deadline = time.monotonic() + _STARTED_WITHIN_S
-            while await self.backends() <= before:
+            while not await self.backends(of_worker=True):
                 if not process.running or time.monotonic() > deadline:
                     raise NotMeasured(f"The worker did not start:\n{process.log.read_text()[-2000:]}")
                 await asyncio.sleep(_POLL_S)
-            yield Worker(self, process, before)
+            yield Worker(self, process)
             if not process.running:
                 raise NotMeasured("The worker has stopped.")
         finally:
             process.stop()
 
-    async def backends(self) -> frozenset[int]:
-        """The processes of the database that serve the server and the worker."""
+    async def backends(self, *, of_worker: bool = False) -> frozenset[int]:
+        """The processes of the database that serve the server, or the worker."""
         async with self.connection() as connection:
-            return frozenset(row["pid"] for row in await connection.fetch(BACKENDS, self.application_name))
+            rows = await connection.fetch(BACKENDS, self.application_name, WORKER_USER, of_worker)
+        return frozenset(row["pid"] for row in rows)
 
     def serving_process(self) -> psutil.Process:
         """The process that serves requests: the largest child of the command if that only supervises it."""
         command = psutil.Process(self.server.pid)
         return max(command.children(recursive=True) or [command], key=lambda process: process.memory_info().rss)
+
+    async def server_cpu_s(self) -> float:
+        return sum((await self.cpu_s_by_process()).values())
 
     async def cpu_s_by_process(self) -> dict[int, float]:
         """CPU time used by the server and by each of its database connections so far."""
@@ -225,12 +232,10 @@ class Environment:
 class Worker:
     environment: Environment
     process: Process
-    # Database connections of other processes, open before this one started.
-    other_backends: frozenset[int]
 
     async def cpu_s(self) -> float:
         """CPU time used by the worker and its database connections so far."""
-        own = await self.environment.backends() - self.other_backends
+        own = await self.environment.backends(of_worker=True)
         return sum(cpu_s_by_process([self.process.pid, *own]).values())
 
 
@@ -278,6 +283,8 @@ async def open_environment(parent: Path = ROOT / "var") -> AsyncIterator[Environ
             server = _start_server(settings, folder)
             environment = Environment(url, port, tenants, folder, server, postgres, settings, load_process)
             try:
+                async with environment.connection() as connection:
+                    await connection.execute(MAKE_WORKER_USER)
                 yield environment
             finally:
                 environment.server.stop()

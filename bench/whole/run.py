@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from statistics import median
 
 from bench.delivery.webhooks import Delivery, Hook, open_delivery
-from bench.environment import Worker, cpu_s_by_process
+from bench.environment import Worker
 from bench.life.orders import EVENT_TYPES, LEFT_TO_DO, store_cards
 from bench.pace import QUICK_WHOLE, WholePace
 from bench.report import NotMeasured, Report, Result
@@ -48,13 +48,12 @@ async def _round(delivery: Delivery, worker: Worker, hooks: list[Hook], pace: Wh
     environment = delivery.environment
     await environment.require_durable()
     delivery.reset()
-    api = [environment.serving_process().pid, *worker.other_backends]
-    api_before_s, worker_before_s = sum(cpu_s_by_process(api).values()), await worker.cpu_s()
+    api_before_s, worker_before_s = await environment.server_cpu_s(), await worker.cpu_s()
     started = time.perf_counter()
     placed, _ = _place(delivery, pace)
     await environment.wait_while(LEFT_TO_DO)
     ended = await delivery.wait_until_delivered(hooks)
-    api_s = sum(cpu_s_by_process(api).values()) - api_before_s
+    api_s = await environment.server_cpu_s() - api_before_s
     worker_s = await worker.cpu_s() - worker_before_s
     received = sum(receiver.events for receiver in delivery.receivers)
     if received != placed * len(EVENT_TYPES):
