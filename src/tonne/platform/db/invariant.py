@@ -9,9 +9,13 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 
-# For the transaction of a check. Whole tables are sorted and joined, in memory instead of in files; PostgreSQL takes no
-# more than it needs. It expects far too few rows of joins by account and order, and would look up each by an index.
-FOR_CHECKS = "SET LOCAL work_mem = '128MB'; SET LOCAL enable_nestloop = off"
+# For the transaction of a check. Whole tables are grouped and joined, in memory instead of in files; PostgreSQL takes no
+# more than it needs. It expects far too few rows of joins by account and order, and would look up each by an index; and
+# far too many groups, which it would sort. The checks of two connections need no parallel workers besides.
+FOR_CHECKS = """
+SET LOCAL work_mem = '128MB'; SET LOCAL enable_nestloop = off; SET LOCAL enable_sort = off;
+SET LOCAL max_parallel_workers_per_gather = 0
+"""
 
 
 class SharedScan(Struct, frozen=True):

@@ -13,7 +13,7 @@ _BOOKS = SharedScan(f"""
         FROM (SELECT mode, kind, source_id, subject, currency, sum(amount_minor) AS amount_minor,
                      sum(amount_minor) FILTER (WHERE account = '{LedgerAccount.BAD_DEBTS}') AS bad_debts_minor,
                      sum(amount_minor) FILTER (WHERE account = '{LedgerAccount.DEFERRED}') AS deferred_minor
-              FROM ({all_postings("true")}) AS posting
+              FROM ({all_postings("amount_minor <> 0")}) AS posting
               GROUP BY mode, kind, source_id, subject, currency) AS entry
         GROUP BY mode, currency
     )
@@ -57,17 +57,15 @@ INVARIANTS = (
         FULL JOIN (
             SELECT orders.mode, orders.currency,
                    sum(CASE WHEN orders.status IN ('cancelled', 'failed') THEN 0
-                            WHEN orders.status = 'complete' AND has_revenue THEN 0
+                            WHEN orders.status = 'complete' AND revenue.order_id IS NOT NULL THEN 0
                             WHEN orders.status = 'complete' THEN -orders.total_cost_minor
-                            WHEN has_revenue THEN orders.total_cost_minor ELSE 0 END) AS amount_minor
+                            WHEN revenue.order_id IS NOT NULL THEN orders.total_cost_minor ELSE 0 END) AS amount_minor
             FROM orders
-            CROSS JOIN LATERAL (
-                SELECT EXISTS (SELECT FROM invoice_orders billed
-                               WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
-                    OR EXISTS (SELECT FROM charges charge
-                               WHERE charge.account_id = orders.account_id AND charge.order_id = orders.id
-                                 AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus) AS has_revenue
-            ) AS money
+            LEFT JOIN (SELECT account_id, order_id FROM invoice_orders
+                       UNION
+                       SELECT account_id, order_id FROM charges
+                       WHERE status IN ('captured', 'refunded') AND NOT is_surplus) AS revenue
+              ON revenue.account_id = orders.account_id AND revenue.order_id = orders.id
             GROUP BY orders.mode, orders.currency
         ) AS owed USING (mode, currency)
         WHERE coalesce(books.deferred_minor, 0) <> coalesce(owed.amount_minor, 0)

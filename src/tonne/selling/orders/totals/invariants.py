@@ -15,18 +15,18 @@ FROM orders)
 """
 
 # The projects of all orders, each with its bundle, for every total of them; and how often an order is counted: once,
-# but for changes that are not folded yet. The order comes first in the keys to sort by: it is what differs.
+# but for changes that are not folded yet.
 PARTS = SharedScan("""
     part AS MATERIALIZED (
         SELECT project.account_id, project.order_id, line.bundle_id, project.project_id,
                project.quantity_grams AS grams, project.offset_cost_minor,
-               (project.position = min(project.position) OVER of_line)::integer AS first_of_line,
-               (project.position = min(project.position) OVER of_project)::integer AS first_of_project
+               (row_number() OVER of_line = 1)::integer AS first_of_line,
+               (row_number() OVER of_project = 1)::integer AS first_of_project
         FROM order_projects project
         JOIN order_lines line ON line.account_id = project.account_id AND line.order_id = project.order_id
          AND line.position = project.line_position
-        WINDOW of_line AS (PARTITION BY project.order_id, project.account_id, project.line_position),
-               of_project AS (PARTITION BY project.order_id, project.account_id, project.project_id)
+        WINDOW of_line AS (PARTITION BY project.order_id, project.line_position ORDER BY project.position),
+               of_project AS (PARTITION BY project.order_id, project.project_id ORDER BY project.position)
     ), counted_order AS MATERIALIZED (
         SELECT account_id, id AS order_id, (created_at AT TIME ZONE 'UTC')::date AS day, currency::text AS currency,
                status, 1 AS orders
