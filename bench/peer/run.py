@@ -23,7 +23,7 @@ from tonne.platform.settings.settings import Settings
 
 DATABASE = "peer"
 # How many times as many requests per second as the peer.
-AIMS = {"read": 10.0, "list": 30.0, "create": 9.0}
+AIMS = {"read": 4.0, "list": 6.0, "create": 1.9}
 # Creating comes last: until then both have the same orders.
 NAMES = tuple(AIMS)
 COUNT_PEER_ROWS = """

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, DateTime, ForeignKeyConstraint, Identity, Index, LargeBinary, UniqueConstraint, text
+from sqlalchemy import BigInteger, DateTime, ForeignKeyConstraint, Identity, Index, LargeBinary, UniqueConstraint
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -85,7 +85,7 @@ class OrderRow(Base):
 
     __table_args__ = (
         UniqueConstraint("account_id", "idempotency_key"),
-        Index("orders_newest_first", "account_id", text("created_at DESC"), text("id DESC")),
+        Index("orders_by_time", "account_id", "created_at", "id"),
     )
 
 

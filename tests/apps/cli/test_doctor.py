@@ -14,13 +14,14 @@ from tests.support.command import Operator, refusal_of, tonne
 from tests.support.orders import bring_to, place, receive
 from tests.support.world import SELLER, World, add_account
 from tonne.apps.cli.database import open_readers
+from tonne.apps.cli.operations import doctor
 from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, WARNINGS_CODE, examine, examine_in_parallel
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.privacy.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.apps.wiring.app import Services
 from tonne.money.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.money.refunds.waiting import WAITING as REFUNDS_WAITING
-from tonne.platform.db.invariant import group_by_scan
+from tonne.platform.db.invariant import Invariant, group_by_scan
 from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.settings.settings import Settings
@@ -178,6 +179,18 @@ async def test_operations_19_every_check_has_a_snapshot_of_its_own(services: Ser
         assert list((await examine_in_parallel(readers)).breaches) == [EVENTS[0].name]
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
             await readers.run(0, lambda tx: tx.execute("DELETE FROM event_streams"))
+
+
+async def test_operations_19_every_check_groups_whole_tables_in_memory(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without this, the command takes half as long again on a database with many orders."""
+    names = "'work_mem', 'enable_nestloop', 'enable_sort', 'max_parallel_workers_per_gather'"
+    query = f'SELECT setting AS "where" FROM pg_settings WHERE name IN ({names}) ORDER BY name'  # noqa: S608
+    monkeypatch.setattr(doctor, "ALL_INVARIANTS", (Invariant("settings", "", query),))
+
+    async with open_readers(operator.url) as readers:
+        assert (await examine_in_parallel(readers)).breaches == {"settings": ["off", "off", "0", "131072"]}
 
 
 async def test_operations_19_since_limits_checks_and_says_which(

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 
-# For the transaction of a check. Whole tables are grouped and joined, in memory instead of in files; PostgreSQL takes no
-# more than it needs. It expects far too few rows of joins by account and order, and would look up each by an index; and
-# far too many groups, which it would sort. The checks of two connections need no parallel workers besides.
+# For the transaction of a check. Whole tables are grouped and joined, in memory instead of in files; PostgreSQL takes
+# no more than it needs. It expects far too few rows of joins by account and order, and would look up each by an index;
+# and far too many groups, which it would sort. Checks on two connections need no parallel workers besides.
 FOR_CHECKS = """
 SET LOCAL work_mem = '128MB'; SET LOCAL enable_nestloop = off; SET LOCAL enable_sort = off;
 SET LOCAL max_parallel_workers_per_gather = 0

@@ -244,7 +244,6 @@ async def find_breaches(
 ) -> dict[str, list[str]]:
     """Like `examine`, also for a transaction that has already changed something."""
     examination = Examination()
-    await tx.execute(FOR_CHECKS)
     for check in _wanted_checks(words):
         await _make(check, since, examination, tx)
     return examination.breaches
@@ -279,6 +278,7 @@ def _wanted_checks(words: Sequence[str]) -> list[AnyCheck]:
 
 async def _make(check: AnyCheck, since: datetime | None, examination: Examination, tx: Connection) -> None:
     started = time.monotonic()
+    await tx.execute(FOR_CHECKS)
     for name, where in [each async for each in check.find(tx, since)]:
         examination.breaches.setdefault(name, []).append(where)
     examination.timings.append((time.monotonic() - started, check))
