@@ -60,8 +60,9 @@ async def test_a_body_that_is_not_a_json_object_is_refused(path: str, api: ApiCl
         b'{"metadata":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
         b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
         b'{"metadata":' + b"[" * 32 + b"]" * 32 + b"}",
+        b'{"metadata":' + b"[" * 31 + b"1" + b"]" * 31 + b"}",
     ],
-    ids=["arrays", "unclosed_arrays", "arrays_in_metadata", "objects", "one_level_too_many"],
+    ids=["arrays", "unclosed_arrays", "arrays_in_metadata", "objects", "one_level_too_many", "a_number_too_deep"],
 )
 async def test_very_deep_nesting_is_refused(raw: bytes, api: ApiClient, populated_db: Database) -> None:
     before = await count_rows(populated_db)

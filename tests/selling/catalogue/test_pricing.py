@@ -223,6 +223,21 @@ def test_money_11_a_rate_that_is_too_old_gives_no_price() -> None:
         PriceList(replace(catalogue, rates_since=NOW + timedelta(seconds=1)), "USD", TEN_PER_CENT)
 
 
+def test_prices_are_kept_until_the_catalogue_changes() -> None:
+    rates = {"USD": ExchangeRate("EUR", "USD", Decimal("1.08"), "test", NOW)}
+    catalogue = Catalogue(Mode.LIVE, "EUR", 1, None, {}, {}, rates)
+    kept = PriceList.kept(catalogue, "USD", TEN_PER_CENT)
+    assert PriceList.kept(catalogue, "USD", Fraction(1, 10)) is kept
+    for different in (
+        PriceList.kept(catalogue, "EUR", TEN_PER_CENT),
+        PriceList.kept(catalogue, "USD", Fraction(1, 5)),
+        PriceList.kept(catalogue, "USD", TEN_PER_CENT, total_unit=10),
+    ):
+        assert different is not kept
+    with pytest.raises(PriceUnavailable):
+        PriceList.kept(replace(catalogue, rates={}), "USD", TEN_PER_CENT)
+
+
 @pytest.mark.parametrize(
     ("currency", "rate", "unit", "mass_grams", "total_minor"),
     [

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tonne.platform.values.amounts import format_scaled
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, replace
 from tonne.platform.values.errors import TonneError
 from tonne.selling.catalogue.errors import PriceUnavailable
 from tonne.selling.catalogue.model import Bundle, Catalogue
@@ -146,6 +146,15 @@ def test_the_accounts_default_goes_before_the_catalogues() -> None:
     catalogue = _catalogue([{"bundle_id": "c"}])
     assert [share.bundle.id for share in resolve_default([{"bundle_id": "b", "percentage": "100"}], catalogue)] == ["b"]
     assert [share.bundle.id for share in resolve_default(None, catalogue)] == ["c"]
+
+
+def test_a_default_is_resolved_once_per_copy_of_the_catalogue() -> None:
+    catalogue, own = _catalogue([{"bundle_id": "c"}]), [{"bundle_id": "b"}]
+    assert resolve_default(own, catalogue) is resolve_default([{"bundle_id": "b"}], catalogue)
+    assert resolve_default(own, catalogue) != resolve_default(None, catalogue)
+    changed = replace(catalogue, bundles=catalogue.bundles | {"b": _bundle("b", enabled=False)})
+    with pytest.raises(PriceUnavailable):
+        resolve_default(own, changed)
 
 
 @pytest.mark.parametrize("default", [None, []])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -84,7 +85,9 @@ def _decode(raw: bytes) -> Any:
     """Refuses what JSON parsers treat differently: duplicate keys, NaN, NUL, lone surrogates, deep nesting."""
     try:
         value = _DECODER.decode(raw.decode("utf-8"))
-        _check_strings_and_depth(value)
+        # UTF-8 has no surrogates, and the decoder refuses control characters: only escapes can contain them.
+        if b"\\u" in raw or raw.count(b"{") + raw.count(b"[") >= MAX_DEPTH:
+            _check_strings_and_depth(value)
     except UnicodeDecodeError as error:
         raise _invalid("The body is not valid UTF-8.") from error
     except RecursionError as error:
@@ -118,14 +121,14 @@ def read_some(values: dict[str, Any], shape: type[msgspec.Struct]) -> dict[str, 
     _check_text(values)
     faults: list[Fault] = []
     found: dict[str, Any] = {}
-    for field, reading in _fields(shape).readings:
-        value = values.get(field.name)
+    for name, _, required, reading in _fields(shape).readings:
+        value = values.get(name)
         if value is not None:
-            found[field.name] = _read_value(reading, value, field.name, faults)
-        elif field.name in values and field.required:
-            faults.append(Fault("validation_error", f"{field.name} is required.", field.name))
-        elif field.name in values:
-            found[field.name] = field.default
+            found[name] = _read_value(reading, value, name, faults)
+        elif name in values and required:
+            faults.append(Fault("validation_error", f"{name} is required.", name))
+        elif name in values:
+            found[name] = _fields(shape).defaults[name]
     if faults:
         raise Invalid(_bounded(faults))
     return found
@@ -204,7 +207,7 @@ def _check_strings_and_depth(root: Any) -> None:
 
 
 class _Reading(msgspec.Struct, frozen=True):
-    """How a value with this type hint is read, found out once. At most one of struct, item and options is set.
+    """How a value with this type hint is read, found out once. `reader` reads what is no struct and no list.
 
     A list with a validator of its own is only passed to that.
     """
@@ -212,13 +215,14 @@ class _Reading(msgspec.Struct, frozen=True):
     hint: Any
     struct: type[msgspec.Struct] | None
     item: "_Reading | None"
-    options: type[Enum] | None
-    reader: Callable[[Any], Any] | None
+    reader: Callable[[Any], Any]
 
 
 class _Fields(msgspec.Struct, frozen=True):
     known: frozenset[str]
-    readings: Sequence[tuple[msgspec.structs.FieldInfo, _Reading]]
+    # The name of each field in Python and in JSON, whether it is required, and how it is read.
+    readings: Sequence[tuple[str, str, bool, _Reading]]
+    defaults: dict[str, Any]
 
 
 _FIELDS: dict[type, _Fields] = {}
@@ -231,7 +235,11 @@ def _fields(shape: type[msgspec.Struct]) -> _Fields:
         found = msgspec.structs.fields(shape)
         fields = _FIELDS[shape] = _Fields(
             frozenset(field.encode_name for field in found),
-            [(field, _reading(_without_none(hints[field.name]))) for field in found],
+            [
+                (field.name, field.encode_name, field.required, _reading(_without_none(hints[field.name])))
+                for field in found
+            ],
+            {field.name: field.default for field in found},
         )
     return fields
 
@@ -239,12 +247,14 @@ def _fields(shape: type[msgspec.Struct]) -> _Fields:
 def _reading(hint: Any) -> _Reading:
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     is_class = isinstance(plain, type)
+    reader = _validator(hint) or _READERS.get(plain)
+    if is_class and issubclass(plain, Enum):
+        reader = partial(_read_enum, {option.value: option for option in plain})
     return _Reading(
         hint,
         struct=plain if is_class and issubclass(plain, msgspec.Struct) else None,
         item=_reading(get_args(plain)[0]) if get_origin(plain) is list and not _validator(hint) else None,
-        options=plain if is_class and issubclass(plain, Enum) else None,
-        reader=_validator(hint) or _READERS.get(plain),
+        reader=reader or partial(_convert, hint),
     )
 
 
@@ -263,19 +273,21 @@ def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: lis
         return None
     fields = _fields(shape)
     known = fields.known
-    unknown = [name for name in value if name not in known]
-    # Looking for similar names is slow: only for as many as the response shows.
-    faults.extend(_unknown(name, known, path) for name in unknown[:MAX_FAULTS])
-    faults.extend(Fault("validation_error", "Unknown field.") for _ in unknown[MAX_FAULTS:])
+    if not known.issuperset(value):
+        unknown = [name for name in value if name not in known]
+        # Looking for similar names is slow: only for as many as the response shows.
+        faults.extend(_unknown(name, known, path) for name in unknown[:MAX_FAULTS])
+        faults.extend(Fault("validation_error", "Unknown field.") for _ in unknown[MAX_FAULTS:])
     found: dict[str, Any] = {}
-    for field, reading in fields.readings:
-        there = f"{path}.{field.encode_name}" if path else field.encode_name
-        member = value.get(field.encode_name)
-        if member is None:
-            if field.required:
-                faults.append(Fault("validation_error", f"{there} is required.", there))
+    for name, encoded, required, reading in fields.readings:
+        member = value.get(encoded)
+        if member is None and not required:
             continue
-        found[field.name] = _read_value(reading, member, there, faults)
+        there = f"{path}.{encoded}" if path else encoded
+        if member is None:
+            faults.append(Fault("validation_error", f"{there} is required.", there))
+        else:
+            found[name] = _read_value(reading, member, there, faults)
     return None if faults else shape(**found)
 
 
@@ -299,9 +311,7 @@ def _read_value(reading: _Reading, value: Any, path: str, faults: list[Fault]) -
         item = reading.item
         return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
     try:
-        if reading.options is not None:
-            return _read_enum(reading.options, value)
-        return reading.reader(value) if reading.reader else msgspec.convert(_as_python(value), reading.hint)
+        return reading.reader(value)
     except Invalid as error:
         # A validator of an object names the members.
         faults.extend(Fault(fault.error_code, fault.message, f"{path}.{fault.field}") for fault in error.faults)
@@ -320,18 +330,18 @@ def _validator(hint: Any) -> Callable[[Any], Any] | None:
     return next((extra for extra in extras if callable(extra)), None)
 
 
-def _as_python(value: Any) -> Any:
+def _convert(hint: Any, value: Any) -> Any:
     if isinstance(value, JsonNumber):
         # Only the type of a fraction matters, for the error: no field is a float.
-        return int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")
-    return value
+        value = int(value) if _WHOLE.fullmatch(value) else Decimal("0.5")
+    return msgspec.convert(value, hint)
 
 
-def _read_enum(options: type[Enum], value: Any) -> Enum:
-    for option in options:
-        if option.value == value and not isinstance(value, JsonNumber):
-            return option
-    raise ValueError(f"expected one of {', '.join(option.value for option in options)}")
+def _read_enum(options: dict[str, Enum], value: Any) -> Enum:
+    found = options.get(value) if isinstance(value, str) and not isinstance(value, JsonNumber) else None
+    if found is None:
+        raise ValueError(f"expected one of {', '.join(options)}")
+    return found
 
 
 def _read_decimal(value: Any) -> Decimal:

@@ -39,10 +39,10 @@ def scaled(number: Decimal, digits: int) -> int | None:
 
 def format_scaled(whole: int, digits: int) -> str:
     """The inverse of `scaled`: 717600 with 2 digits is `7176.00`."""
-    if digits == 0:
-        return str(whole)
-    sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
-    return f"{sign}{text[:-digits]}.{text[-digits:]}"
+    if digits == 0 or whole < 0:
+        return str(whole) if digits == 0 else f"-{format_scaled(-whole, digits)}"
+    text = str(whole).zfill(digits + 1)
+    return f"{text[:-digits]}.{text[-digits:]}"
 
 
 # ISO 4217 currencies by their numbers of decimals.
@@ -95,10 +95,15 @@ def ceil(numerator: int, denominator: int) -> int:
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
     """Split `total` in proportion to `weights` by largest remainder, ties in list order. The parts sum to `total`."""
     whole = sum(weights)
-    parts = [total * weight // whole for weight in weights]
-    by_remainder = sorted(range(len(weights)), key=lambda i: total * weights[i] % whole, reverse=True)
-    for i in by_remainder[: total - sum(parts)]:
-        parts[i] += 1
+    left, parts, remainders = total, [], []
+    for weight in weights:
+        part, remainder = divmod(total * weight, whole)
+        parts.append(part)
+        remainders.append(remainder)
+        left -= part
+    if left:
+        for i in sorted(range(len(weights)), key=remainders.__getitem__, reverse=True)[:left]:
+            parts[i] += 1
     return parts
 
 

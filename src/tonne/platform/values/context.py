@@ -88,8 +88,7 @@ Timestamp = Annotated[str, Meta(examples=["2026-11-15T10:00:00.123Z"], extra_jso
 
 def utc_now() -> datetime:
     """The current time, truncated to milliseconds, the precision of the API and the database."""
-    now = datetime.now(UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+    return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
 
 
 def to_wire(moment: datetime) -> str:

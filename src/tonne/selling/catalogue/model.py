@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
@@ -40,7 +41,7 @@ class BundleProject(Struct, frozen=True):
     free_grams: int
 
 
-class Bundle(Struct, frozen=True):
+class Bundle(Struct, frozen=True, dict=True):
     """`unit_price_minor` is the net price of a tonne in the catalogue's currency."""
 
     id: str
@@ -60,7 +61,7 @@ class Bundle(Struct, frozen=True):
     # When it was taken off sale; None if it is on sale, or never was.
     disabled_at: datetime | None = None
 
-    @property
+    @cached_property
     def free_grams(self) -> int:
         return min(MAX_GRAMS, sum(share.free_grams for share in self.projects))
 
@@ -82,8 +83,11 @@ class VintageSupply(Struct, frozen=True):
     free_grams: int
 
 
-class Catalogue(Struct, frozen=True):
-    """A snapshot of everything that one mode sells."""
+class Catalogue(Struct, frozen=True, dict=True):
+    """A snapshot of everything that one mode sells.
+
+    What is computed of it for many requests is kept in `kept`, which a changed copy does not have.
+    """
 
     mode: Mode
     currency: str
@@ -97,3 +101,7 @@ class Catalogue(Struct, frozen=True):
     rates_since: datetime | None = None
     # By project, the oldest vintage first. In test mode as it was when the catalogue was loaded.
     vintages: dict[str, list[VintageSupply]] = field(default_factory=dict)
+
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        return {}

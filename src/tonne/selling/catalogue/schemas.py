@@ -117,6 +117,7 @@ def bundle_item_out(line: PricedLine, currency: str) -> BundleItemOut:
 
 def quote_out(priced: Priced, request: PriceRequest, terms: Terms, *, estimate_id: str | None) -> QuoteOut:
     exchange, mass_grams, value_minor = priced.exchange, request.mass_grams, request.value_minor
+    fee_rate = priced.fee_rate
     quantity = format_tonnes(priced.quantity_grams)
     offset_cost = format_money(priced.offset_cost_minor, priced.currency)
     commission = format_money(priced.commission_minor, priced.currency)
@@ -135,7 +136,7 @@ def quote_out(priced: Priced, request: PriceRequest, terms: Terms, *, estimate_i
         estimated_offset_cost=offset_cost,
         estimated_commission=commission,
         estimated_total_cost=total_cost,
-        fee_rate=_plain(format_scaled(int(priced.fee_rate * 100_000), 5)),
+        fee_rate=_plain(format_scaled(fee_rate.numerator * 100_000 // fee_rate.denominator, 5)),
         exchange_rate=None
         if exchange is None
         else ExchangeRateOut(

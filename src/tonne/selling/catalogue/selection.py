@@ -116,7 +116,7 @@ def storable(choices: Sequence[BundleChoiceIn]) -> list[dict[str, str]]:
     ]
 
 
-def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Catalogue) -> list[BundleShare]:
+def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Catalogue) -> Sequence[BundleShare]:
     """The default selection of the account or organisation, or else of the catalogue.
 
     If that one cannot be used now, no other is used in its place: the order waits until it is corrected.
@@ -124,12 +124,19 @@ def resolve_default(account_default: list[dict[str, Any]] | None, catalogue: Cat
     stored = account_default if account_default is not None else catalogue.default_selection
     if not stored:
         raise errors.PriceUnavailable("There is no default selection of bundles. Send bundle_selection.")
+    # Only defaults are kept: a client could send any number of selections.
+    key = msgspec.json.encode(stored)
+    kept: Sequence[BundleShare] | None = catalogue.kept.get(key)
+    if kept is not None:
+        return kept
     try:
-        return resolve([msgspec.convert(choice, BundleChoiceIn) for choice in stored], catalogue)
+        shares = resolve([msgspec.convert(choice, BundleChoiceIn) for choice in stored], catalogue)
     except (TonneError, msgspec.ValidationError) as error:
         raise errors.PriceUnavailable(
             "The default selection of bundles cannot be used now. Send bundle_selection."
         ) from error
+    catalogue.kept[key] = shares
+    return shares
 
 
 def weight_of(percentage: object) -> int | None:

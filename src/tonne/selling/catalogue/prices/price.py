@@ -13,7 +13,14 @@ from tonne.platform.values.message_values import MoneyValue
 from tonne.selling.accounts.model import PaymentMethod, Terms
 from tonne.selling.catalogue import errors, selection
 from tonne.selling.catalogue.model import Catalogue
-from tonne.selling.catalogue.prices.pricing import MAX_MINOR, Priced, PriceList, price_quantity, price_value
+from tonne.selling.catalogue.prices.pricing import (
+    MAX_MINOR,
+    BundleShare,
+    Priced,
+    PriceList,
+    price_quantity,
+    price_value,
+)
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit, cut_quantity
 
 
@@ -99,13 +106,14 @@ def price_for_display(request: PriceRequest, terms: Terms, catalogue: Catalogue)
 
 
 def _price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
+    shares: Sequence[BundleShare]
     if request.masses is not None:
         shares = selection.resolve_masses(request.masses, catalogue, request.unit)
     elif request.choices is None:
         shares = selection.resolve_default(terms.default_selection, catalogue)
     else:
         shares = selection.resolve(request.choices, catalogue)
-    prices = PriceList(catalogue, terms.currency, terms.fee_rate, total_unit=_charge_unit(terms))
+    prices = PriceList.kept(catalogue, terms.currency, terms.fee_rate, total_unit=_charge_unit(terms))
     if request.masses is not None:
         priced = price_quantity(prices, shares, sum(share.weight for share in shares))
     elif request.mass_grams is not None:

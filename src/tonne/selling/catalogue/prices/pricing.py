@@ -75,6 +75,16 @@ class PriceList:
             shift = DECIMALS[currency] - DECIMALS[catalogue.currency]
             self._factor = Fraction(self.exchange.rate) * Fraction(10) ** shift
 
+    @classmethod
+    def kept(cls, catalogue: Catalogue, currency: str, fee_rate: Fraction, *, total_unit: int = 1) -> "PriceList":
+        """The same list for all requests until the catalogue is refreshed."""
+        # Not the fee itself: the hash of a Fraction takes longer than all other look-ups of a quote.
+        key = (currency, fee_rate.numerator, fee_rate.denominator, total_unit)
+        found: PriceList | None = catalogue.kept.get(key)
+        if found is None:
+            found = catalogue.kept[key] = cls(catalogue, currency, fee_rate, total_unit=total_unit)
+        return found
+
     def net_minor(self, bundle: Bundle) -> int:
         net = self._net.get(bundle.id)
         if net is None:
@@ -148,41 +158,47 @@ def _require_prices(prices: PriceList, shares: Sequence[BundleShare]) -> None:
 
 
 def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequence[int]) -> Priced:
-    # No line for a bundle with less than a gram: there would be nothing to retire.
-    parts = [(share.bundle, mass) for share, mass in zip(shares, grams, strict=True) if mass > 0]
-    net = [prices.net_minor(bundle) for bundle, _ in parts]
-    gross = [prices.gross_minor(bundle) for bundle, _ in parts]
-    net_sums = [mass * price for (_, mass), price in zip(parts, net, strict=True)]
-    gross_sum = sum(mass * price for (_, mass), price in zip(parts, gross, strict=True))
+    parts: list[tuple[Bundle, int]] = []
+    unit_prices: list[tuple[int, int]] = []
+    net_sums: list[int] = []
+    gross_sum = 0
+    for share, mass in zip(shares, grams, strict=True):
+        # No line for a bundle with less than a gram: there would be nothing to retire.
+        if mass > 0:
+            net, gross = prices.net_minor(share.bundle), prices.gross_minor(share.bundle)
+            parts.append((share.bundle, mass))
+            unit_prices.append((net, gross))
+            net_sums.append(mass * net)
+            gross_sum += mass * gross
     total_cost = ceil(gross_sum, GRAMS_PER_TONNE * prices.total_unit) * prices.total_unit
     # Without a fee, net and gross are the same: rounding must not create a commission.
     offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE) if prices.fee_rate else total_cost
-    if max(total_cost, *gross) > MAX_MINOR:
+    if max(total_cost, *[gross for _, gross in unit_prices]) > MAX_MINOR:
         raise QuantityInvalid("The cost is too large. Order less at a time.")
     costs = apportion(offset_cost, net_sums)
     short = _find_short(parts)
-    lines = tuple(
+    lines = [
         PricedLine(
             bundle_id=bundle.id,
             bundle_name=bundle.name,
             primary_image=bundle.primary_image,
             quantity_grams=mass,
-            unit_price_minor=net[i],
-            gross_unit_price_minor=gross[i],
+            unit_price_minor=unit_prices[i][0],
+            gross_unit_price_minor=unit_prices[i][1],
             offset_cost_minor=costs[i],
             insufficient_available_quantity=i in short,
         )
         for i, (bundle, mass) in enumerate(parts)
-    )
+    ]
     return Priced(
         currency=prices.currency,
         fee_rate=prices.fee_rate,
         exchange=prices.exchange,
-        quantity_grams=sum(mass for _, mass in parts),
+        quantity_grams=sum(grams),
         offset_cost_minor=offset_cost,
         commission_minor=total_cost - offset_cost,
         total_cost_minor=total_cost,
-        lines=lines,
+        lines=tuple(lines),
     )
 
 
@@ -194,7 +210,7 @@ def is_short(lines: Sequence[PricedLine], catalogue: Catalogue) -> bool:
 
 def _find_short(parts: Sequence[tuple[Bundle, int]]) -> set[int]:
     """The indexes of the lines that supply does not cover. Lines that draw on the same project are checked together."""
-    if sum(mass for _, mass in parts) <= min(bundle.free_grams for bundle, _ in parts):
+    if sum([mass for _, mass in parts]) <= min([bundle.free_grams for bundle, _ in parts]):
         return set()
     free = {share.project.id: share.free_grams for bundle, _ in parts for share in bundle.projects}
     demands = [Demand(mass, [share.project.id for share in bundle.projects]) for bundle, mass in parts]
