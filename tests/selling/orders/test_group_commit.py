@@ -18,7 +18,9 @@ from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import OrderStatus, OrderTax
+from tonne.selling.orders.placing.insert_store import ORDER_COLUMNS
 from tonne.selling.orders.schemas import order_document, placing_documents
+from tonne.selling.orders.store import LINE_COLUMNS
 
 PATH = "/v1/orders/by-mass"
 LOCK_STREAM = "SELECT FROM event_streams WHERE organisation_id = $1 AND mode = 'test' FOR UPDATE"
@@ -321,3 +323,15 @@ async def test_stopping_waits_for_orders_that_were_accepted(api: ApiClient, serv
     await services.place_orders.drain()
     assert {answer.status_code for answer in await asyncio.gather(*tasks)} == {201}
     assert await scene.fetchval("SELECT count(*) FROM orders") == 30
+
+
+ATTRIBUTES = """
+SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = $1::regclass
+"""
+
+
+async def test_rows_of_a_batch_have_the_columns_of_their_types_in_this_order(services: Services) -> None:
+    """Values of the same type in the wrong order would be stored in each other's columns."""
+    async with services.database.connection() as connection:
+        assert await connection.fetchval(ATTRIBUTES, "new_order") == f"{ORDER_COLUMNS}, bundle_selection"
+        assert await connection.fetchval(ATTRIBUTES, "new_order_line") == f"order_id, position, {LINE_COLUMNS}"

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.database import Connection, columns
+from tonne.platform.db.database import Connection, columns, parameters_of
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.store import LINE_COLUMNS, price_columns, tax_columns
 
 # In the order of `_values`.
-_COLUMNS = """account_id, id, organisation_id, mode, idempotency_key, request_digest, type, status, currency, \
+ORDER_COLUMNS = """account_id, id, organisation_id, mode, idempotency_key, request_digest, type, status, currency, \
 payment_method, requested_quantity_grams, requested_value_minor, quantity_grams, offset_cost_minor, total_cost_minor, \
 commission_minor, fee_rate, exchange_rate, exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, \
 email, metadata, beneficiary, created_at, next_attempt_at, wire_document, placed_by_key, tax_treatment, tax_rate, \
@@ -27,7 +27,7 @@ class NewOrder(NamedTuple):
 
 
 def _values(new: NewOrder) -> tuple[object, ...]:
-    """In the order of `_COLUMNS`, and last the bundle selection as JSON."""
+    """In the order of `ORDER_COLUMNS`, and last the bundle selection as JSON."""
     order = new.order
     selection = order.bundle_selection
     return (
@@ -69,7 +69,7 @@ def _values(new: NewOrder) -> tuple[object, ...]:
 # Inserts order and lines in one round trip. Returns false, and inserts nothing, if the idempotency key is taken.
 INSERT_ORDER = f"""
 WITH new AS (
-    INSERT INTO orders ({_COLUMNS}, bundle_selection, status_changed_at)
+    INSERT INTO orders ({ORDER_COLUMNS}, bundle_selection, status_changed_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
             $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41::jsonb, $26)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
@@ -89,27 +89,18 @@ async def insert_order(tx: Connection, order: NewOrder) -> bool:
     return inserted
 
 
-# The same for many orders. Returns the ids of those that were inserted.
+# The same for many orders. Returns the ids of those that were inserted. Rows as composite values cost half of what an
+# array for each of the 51 columns costs here, and less in PostgreSQL.
 INSERT_ORDERS = f"""
 WITH new AS (
-    INSERT INTO orders ({_COLUMNS}, bundle_selection, status_changed_at)
-    SELECT {_COLUMNS}, bundle_selection::jsonb, created_at
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[], $8::text[],
-                $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-                $16::bigint[], $17::numeric[], $18::numeric[], $19::text[], $20::timestamptz[], $21::text[],
-                $22::text[], $23::text[], $24::text[], $25::text[], $26::timestamptz[], $27::timestamptz[],
-                $28::bytea[], $29::text[], $30::text[], $31::numeric[], $32::bigint[], $33::text[], $34::boolean[],
-                $35::text[], $36::text[], $37::text[], $38::text[], $39::boolean[], $40::text[], $41::text[])
-         AS item ({_COLUMNS}, bundle_selection)
+    INSERT INTO orders ({ORDER_COLUMNS}, bundle_selection, status_changed_at)
+    SELECT {ORDER_COLUMNS}, bundle_selection::jsonb, created_at FROM unnest($1::new_order[])
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
     INSERT INTO order_lines (account_id, order_id, position, {LINE_COLUMNS})
     SELECT new.account_id, new.id, position, {LINE_COLUMNS}
-    FROM unnest($42::text[], $43::smallint[], $44::text[], $45::text[], $46::text[], $47::bigint[], $48::bigint[],
-                $49::bigint[], $50::bigint[], $51::boolean[])
-         AS line (order_id, position, {LINE_COLUMNS})
-    JOIN new ON new.id = line.order_id
+    FROM unnest($2::new_order_line[]) AS line JOIN new ON new.id = line.order_id
 )
 SELECT id FROM new
 """  # noqa: S608 - a constant
@@ -122,15 +113,11 @@ async def insert_orders(tx: Connection, orders: Sequence[NewOrder]) -> set[str]:
     """
     ordered = sorted(orders, key=lambda new: (new.order.scope.account_id, new.order.idempotency_key))
     lines = [
-        (new.order.id, position, line) for new in ordered for position, line in enumerate(new.order.lines, start=1)
+        (new.order.id, position, *parameters_of(line, LINE_COLUMNS))
+        for new in ordered
+        for position, line in enumerate(new.order.lines, start=1)
     ]
-    rows = await tx.fetch(
-        INSERT_ORDERS,
-        *zip(*map(_values, ordered), strict=True),
-        [order_id for order_id, _, _ in lines],
-        [position for _, position, _ in lines],
-        *columns([line for _, _, line in lines], LINE_COLUMNS),
-    )
+    rows = await tx.fetch(INSERT_ORDERS, [_values(new) for new in ordered], lines)
     return {row["id"] for row in rows}
 
 

@@ -726,6 +726,24 @@ CREATE TABLE order_lines (
     FOREIGN KEY (account_id, order_id) REFERENCES orders
 );
 
+-- Arguments of the statement that inserts many orders with their lines. Servers keep the description of a type: it is
+-- never altered, a changed statement gets a type with a new name.
+CREATE TYPE new_order AS (
+    account_id text, id text, organisation_id text, mode text, idempotency_key text, request_digest bytea, type text,
+    status text, currency text, payment_method text, requested_quantity_grams bigint, requested_value_minor bigint,
+    quantity_grams bigint, offset_cost_minor bigint, total_cost_minor bigint, commission_minor bigint,
+    fee_rate numeric, exchange_rate numeric, exchange_rate_source text, exchange_rate_as_of timestamptz,
+    estimate_id text, offset_link_id text, email text, metadata text, beneficiary text, created_at timestamptz,
+    next_attempt_at timestamptz, wire_document bytea, placed_by_key text, tax_treatment text, tax_rate numeric,
+    tax_minor bigint, beneficiary_kind text, beneficiary_is_public boolean, language text, quantity_trunc text,
+    quote_id text, external_id text, external_id_verified boolean, reference text, bundle_selection text
+);
+CREATE TYPE new_order_line AS (
+    order_id text, position smallint, bundle_id text, bundle_name text, primary_image text, quantity_grams bigint,
+    unit_price_minor bigint, gross_unit_price_minor bigint, offset_cost_minor bigint,
+    insufficient_available_quantity boolean
+);
+
 -- The projects of an order and their quantities, fixed when supply is allocated.
 CREATE TABLE order_projects (
     account_id         text NOT NULL,
