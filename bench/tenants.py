@@ -26,13 +26,13 @@ class Tenant:
 
 async def open_tenants(tx: Connection) -> list[Tenant]:
     """All tenants order the same mass in the same currency, so that all orders have the same size."""
-    await import_files(tx, MODE, demo_files(MODE), currency="EUR", now=utc_now(), actor=TESTER)
+    await import_files(tx, MODE, demo_files(MODE), currency="EUR", by=TESTER.now())
     return [await _open_tenant(tx, number) for number in range(ORGANISATIONS)]
 
 
 async def _open_tenant(tx: Connection, number: int) -> Tenant:
     now = utc_now()
-    organisation = await open_organisation(tx, f"Bench {number}", DEFAULT_FEE_RATE, actor=TESTER, now=now)
+    organisation = await open_organisation(tx, f"Bench {number}", DEFAULT_FEE_RATE, by=TESTER.at(now))
     tenant = await open_tenant(tx, organisation.id, MODE)
     estimate = await record_estimate(tx, tenant.scope, Decimal(MASS_GRAMS), MassUnit.G, None, now=now)
     return Tenant(tenant.scope, tenant.key, estimate.id)

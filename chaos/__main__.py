@@ -22,7 +22,7 @@ from chaos.scenarios import SCENARIOS
 from tests.support.postgres import Databases, PostgresServer
 from tests.support.world import TESTER
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.demo import demo_files
 from tonne.supply.stock.lots.import_lots import import_files
 
@@ -112,7 +112,7 @@ async def _play_all(
 
 
 async def _import_catalogue(tx: Connection) -> None:
-    await import_files(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now(), actor=TESTER)
+    await import_files(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", by=TESTER.now())
 
 
 async def _play(

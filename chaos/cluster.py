@@ -244,7 +244,7 @@ class Cluster:
         now = utc_now()
         scopes: list[Scope] = []
         async with self.connection() as tx, tx.transaction():
-            opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, actor=TESTER, now=now)
+            opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, by=TESTER.at(now))
             for payment in payments:
                 kind = AccountKind.CLIENT_ACCOUNT if scopes else AccountKind.ACCOUNT
                 method = PaymentMethod.CARD if payment.card else PaymentMethod.INVOICE
@@ -252,9 +252,9 @@ class Cluster:
                 scope = await add_account(tx, opened.id, Mode.TEST, kind=kind, method=method, auto_advance=advances)
                 if payment.card:
                     card = CardDetails(new_id("cus"), payment.card, "visa", payment.card[-4:], "2049-12")
-                    await store_card(tx, scope, card, actor=TESTER, now=now)
+                    await store_card(tx, scope, card, by=TESTER.at(now))
                 scopes.append(scope)
-            _, key = await issue_key(tx, scopes[0], "chaos", actor=TESTER, now=now)
+            _, key = await issue_key(tx, scopes[0], "chaos", by=TESTER.at(now))
         return Organisation(opened.id, key, scopes)
 
     async def receiver(self, name: str, behaviour: Behaviour = accept, certificate: str = "good") -> Receiver:

@@ -149,10 +149,10 @@ async def open_month(pace: BillingPace) -> AsyncIterator[Month]:
 
 async def _open(tx: Connection, number: int) -> list[Scope]:
     now = utc_now()
-    organisation = await open_organisation(tx, f"Billed {number}", DEFAULT_FEE_RATE, actor=TESTER, now=now)
+    organisation = await open_organisation(tx, f"Billed {number}", DEFAULT_FEE_RATE, by=TESTER.at(now))
     kinds = [AccountKind.ACCOUNT, *[AccountKind.CLIENT_ACCOUNT] * (ACCOUNTS_EACH - 1)]
     scopes = [await add_account(tx, organisation.id, MODE, kind=kind) for kind in kinds]
     for scope in scopes:
         change = AccountChange(billing=BillingChange(billing=Billing.MONTHLY))
-        await change_account(tx, scope, change, actor=TESTER, now=now)
+        await change_account(tx, scope, change, by=TESTER.at(now))
     return scopes

@@ -191,11 +191,10 @@ async def _sign_in(tx: Connection, email: str, organisation_id: str | None) -> s
         "Bench",
         password_hash=password_hash(),
         is_operator=organisation_id is None,
-        actor=TESTER,
-        now=now,
+        by=TESTER.at(now),
     )
     if organisation_id is not None:
-        await grant_role(tx, organisation_id, user.id, Role.OWNER, actor=TESTER, now=now)
+        await grant_role(tx, organisation_id, user.id, Role.OWNER, by=TESTER.at(now))
     session = UserSession(
         new_id("ses"),
         user,

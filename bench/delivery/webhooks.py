@@ -19,7 +19,7 @@ from tonne.channels.webhooks.register import register_webhook, remove_webhook
 from tonne.platform.events.notification import EVERYTHING, send
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import job_actor, utc_now
+from tonne.platform.values.context import job_actor
 
 RECEIVERS = 200
 _ACTOR = job_actor("bench")
@@ -60,14 +60,14 @@ class Delivery:
         async with self.environment.connection() as tx, tx.transaction():
             for tenant, receiver in zip(tenants, self.receivers, strict=False):
                 webhook, _ = await register_webhook(
-                    tx, tenant.scope, WebhookRequest(receiver.url), box=box, actor=_ACTOR, now=utc_now()
+                    tx, tenant.scope, WebhookRequest(receiver.url), box=box, by=_ACTOR.now()
                 )
                 progress = await registration_store.read_progress(tx, webhook)
                 hooks.append(Hook(webhook, tenant, progress.cursor_position))
         yield hooks
         async with self.environment.connection() as tx, tx.transaction():
             for hook in hooks:
-                await remove_webhook(tx, hook.tenant.scope, hook.webhook.id, actor=_ACTOR, now=utc_now())
+                await remove_webhook(tx, hook.tenant.scope, hook.webhook.id, by=_ACTOR.now())
 
     def worker(self) -> AbstractAsyncContextManager[Worker]:
         """A worker with default settings, except that it may send to receivers on this machine."""

@@ -5,7 +5,7 @@ from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import job_actor, utc_now
+from tonne.platform.values.context import job_actor
 
 BATCH = 100
 WEBHOOKS = "SELECT count(*) FROM webhooks"
@@ -30,9 +30,7 @@ async def deliver_all(environment: Environment) -> None:
         if not await tx.fetchval(WEBHOOKS):
             for tenant in environment.tenants:
                 url = "https://receiver.example/events"
-                await register_webhook(
-                    tx, tenant.scope, WebhookRequest(url), box=box, actor=job_actor("bench"), now=utc_now()
-                )
+                await register_webhook(tx, tenant.scope, WebhookRequest(url), box=box, by=job_actor("bench").now())
             await tx.execute("UPDATE webhook_scopes SET from_position = 0")
         await tx.execute("DELETE FROM webhook_attempts")
         await tx.execute(MOVE_TO_THE_END)

@@ -11,7 +11,7 @@ from chaos.model import NotAsExpected
 from tests.support.processes import ROOT, Process
 from tests.support.world import TESTER
 from tonne.platform.db.server.embedded import DATABASE
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.demo import demo_files
 from tonne.supply.stock.lots.import_lots import import_files
 
@@ -38,7 +38,7 @@ class Embedded:
         await self.start()
         self._cluster.url = f"postgresql://postgres@/{DATABASE}?host={self.seen_as / 'postgres'}"
         async with self._cluster.connection() as tx, tx.transaction():
-            await import_files(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", now=utc_now(), actor=TESTER)
+            await import_files(tx, Mode.TEST, demo_files(Mode.TEST), currency="EUR", by=TESTER.now())
 
     def run(self, command: str = "serve") -> Process:
         log = self._cluster.folder / f"{command}.log"

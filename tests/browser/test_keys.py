@@ -29,7 +29,7 @@ async def add_keys(services: Services, world: World) -> None:
                 now,
             )
             name = LONG if n == 3 else f"Web shop {n}"
-            await issue_key(tx, world.ours_test.scope, name, actor=TESTER, now=now, restrictions=limits)
+            await issue_key(tx, world.ours_test.scope, name, by=TESTER.at(now), restrictions=limits)
 
 
 async def test_a_developer_creates_a_key_and_finds_out_why_a_request_failed(

@@ -25,7 +25,7 @@ async def order_by_card(services: Services, world: World, number: str) -> None:
     async with services.database.transaction() as tx:
         await tx.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", scope.account_id)
         await add_admin(tx, scope.organisation_id, "ada@ours.test", START)
-        await store_card(tx, scope, card, actor=TESTER, now=utc_now())
+        await store_card(tx, scope, card, by=TESTER.now())
     await place(services, scope, utc_now())
     services.notifier.notify()
 

@@ -44,7 +44,7 @@ async def billing(populated_db: Database, settings: Settings, world: World) -> B
 async def _book(billing: Billing, line: str) -> None:
     async with billing.database.transaction() as tx:
         file = SheetFile("statement.csv", (HEAD + line).encode())
-        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(billing.clock()))
 
 
 async def _reload(billing: Billing, order: Order) -> Order:
@@ -185,7 +185,7 @@ async def test_a_correction_frees_credit(billing: Billing, world: World) -> None
     assert (await billing.status(first), await billing.status(second)) == ("paid", "placed")
     async with billing.database.transaction() as tx:
         invoice = await billing.invoice(first)
-        await correct_invoice(tx, invoice, None, 790, reason="Discount", actor=TESTER, now=billing.clock())
+        await correct_invoice(tx, invoice, None, 790, reason="Discount", by=TESTER.at(billing.clock()))
     billing.clock.advance(minutes=5)
     await billing.work()
     assert await billing.status(second) == "paid", "6.05 and 13.95 are the limit"

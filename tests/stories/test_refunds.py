@@ -84,7 +84,7 @@ class MoneyDesk(Scene):
         await self.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
         stored = await describe_card(self.services.card_gateways, Mode.LIVE, card.customer, card.method)
         async with self.database.transaction() as tx:
-            await store_card(tx, self.scope, stored, actor=TESTER, now=self.clock())
+            await store_card(tx, self.scope, stored, by=TESTER.at(self.clock()))
         return await self.place_order(self.scope, value_minor=value_minor)
 
     async def sell_out(self) -> None:

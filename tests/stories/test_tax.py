@@ -114,7 +114,7 @@ async def test_a_reverse_charge_invoice_from_the_order_to_the_electronic_invoice
     reference = reader.metadata.title.removeprefix("Invoice ") if reader.metadata and reader.metadata.title else ""
     file = SheetFile("march.csv", STATEMENT.format(total=order["amount_due"], reference=reference).encode())
     async with billing.database.transaction() as tx:
-        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(billing.clock()))
     paid = (await api.get(f"/v1/orders/{order['id']}")).json()
     assert (paid["status"], paid["payment_state"]) == ("paid", "paid")
     await billing.check_invariants()

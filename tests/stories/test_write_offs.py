@@ -58,25 +58,24 @@ class Debts(Billing):
                 reason="Insolvent",
                 releases_credit=releases_credit,
                 settings=self.settings,
-                actor=actor,
-                now=self.clock(),
+                by=actor.at(self.clock()),
             )
 
     async def reinstate(self, order: Order) -> None:
         async with self.database.transaction() as tx:
             invoice = await self.invoice(order)
-            await reinstate_invoice(tx, invoice, reason="They pay after all", actor=TESTER, now=self.clock())
+            await reinstate_invoice(tx, invoice, reason="They pay after all", by=TESTER.at(self.clock()))
 
     async def credit(self, order: Order, minor: int) -> None:
         async with self.database.transaction() as tx:
             invoice = await self.invoice(order)
-            await correct_invoice(tx, invoice, order.id, minor, reason="Lost", actor=TESTER, now=self.clock())
+            await correct_invoice(tx, invoice, order.id, minor, reason="Lost", by=TESTER.at(self.clock()))
 
     async def book(self, line: str) -> str:
         async with self.database.transaction() as tx:
             file = SheetFile("statement.csv", (HEAD + line).encode())
             settings = self.settings
-            [booked] = await import_statement(tx, Mode.LIVE, file, settings=settings, actor=TESTER, now=self.clock())
+            [booked] = await import_statement(tx, Mode.LIVE, file, settings=settings, by=TESTER.at(self.clock()))
         return booked.message
 
     async def balances(self) -> dict[LedgerAccount, int]:
@@ -117,7 +116,7 @@ async def debts(populated_db: Database, settings: Settings, world: World) -> Deb
 async def test_a_debt_is_written_off_and_recovered_in_parts_a_year_later(debts: Debts, world: World) -> None:
     async with debts.database.transaction() as tx:
         profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.20")}
-        await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, actor=TESTER, now=debts.clock())
+        await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, by=TESTER.at(debts.clock()))
     debts.services.directory.forget_terms(world.ours_live.scope)
     order = await debts.on_credit(world)
     organisation_id = order.scope.organisation_id
@@ -190,14 +189,14 @@ async def test_a_second_person_approves_what_is_above_the_setting(debts: Debts, 
     invoice = await debts.invoice(order)
     with pytest.raises(SecondPersonNeeded):
         async with debts.database.transaction() as tx:
-            await approve_write_off(tx, invoice, actor=ADAM, now=debts.clock())
+            await approve_write_off(tx, invoice, by=ADAM.at(debts.clock()))
     async with debts.database.transaction() as tx:
-        booked = await approve_write_off(tx, invoice, actor=EVE, now=debts.clock())
+        booked = await approve_write_off(tx, invoice, by=EVE.at(debts.clock()))
     assert (booked.amount, booked.approved_by, booked.recovered_minor) == ("10.00 EUR", str(EVE), 0)
     assert (await debts.balances())[LedgerAccount.BAD_DEBTS] == 1000
     with pytest.raises(WriteOffInvalid, match="already"):
         async with debts.database.transaction() as tx:
-            await approve_write_off(tx, invoice, actor=EVE, now=debts.clock())
+            await approve_write_off(tx, invoice, by=EVE.at(debts.clock()))
 
 
 async def test_a_reinstated_invoice_is_followed_up_again(debts: Debts, world: World) -> None:
@@ -217,7 +216,7 @@ async def test_a_reinstated_invoice_is_followed_up_again(debts: Debts, world: Wo
         await debts.reinstate(order)
     await debts.write_off(order)
     async with debts.database.transaction() as tx:
-        await settle_invoice(tx, await debts.invoice(order), actor=TESTER, now=debts.clock())
+        await settle_invoice(tx, await debts.invoice(order), by=TESTER.at(debts.clock()))
     balances = await debts.balances()
     assert balances[LedgerAccount.SETTLED_BY_HAND] == 1000
     assert LedgerAccount.BAD_DEBTS not in balances
@@ -228,7 +227,7 @@ async def test_a_reinstated_invoice_is_followed_up_again(debts: Debts, world: Wo
 async def test_a_credit_note_gives_up_the_debt_and_corrects_the_tax(debts: Debts, world: World) -> None:
     async with debts.database.transaction() as tx:
         profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.20")}
-        await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, actor=TESTER, now=debts.clock())
+        await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, by=TESTER.at(debts.clock()))
     debts.services.directory.forget_terms(world.ours_live.scope)
     order = await debts.on_credit(world)
     await debts.book("2026-03-02,6.74,EUR,Ada,TN-LIVE-000001")

@@ -35,17 +35,16 @@ def tonne(*words: str, **settings: str | Path | int) -> subprocess.CompletedProc
     Commands that only talk to a database that is there already run in this process, which saves a second each;
     servers, whatever starts a PostgreSQL, and a command beside another one run in one of their own.
     """
+    variables = environment(settings)
     if "database_url" in settings and words[0] not in {"serve", "api", "worker"}:
-        settings = {**shared_document_key(), **settings}
+        variables = environment({**shared_document_key(), **settings})
         if _STREAMS.acquire(blocking=False):
             try:
                 with ThreadPoolExecutor(1) as thread:  # the command needs an event loop of its own
-                    return thread.submit(_run_here, words, environment(settings)).result()
+                    return thread.submit(_run_here, words, variables).result()
             finally:
                 _STREAMS.release()
-    return subprocess.run(
-        [TONNE, *words], env=environment(settings), capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run([TONNE, *words], env=variables, capture_output=True, text=True, timeout=60, check=False)
 
 
 def run_here(*words: str, **settings: str | Path | int) -> subprocess.CompletedProcess[str]:

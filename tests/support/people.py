@@ -10,7 +10,6 @@ import pyotp
 
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.context import utc_now
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, User
 from tonne.selling.users.passwords import hash_password
@@ -36,11 +35,10 @@ async def add_user(
             name,
             password_hash=password_hash(),
             is_operator=organisation_id is None,
-            actor=TESTER,
-            now=utc_now(),
+            by=TESTER.now(),
         )
         if organisation_id is not None:
-            await grant_role(tx, organisation_id, user.id, role, actor=TESTER, now=utc_now())
+            await grant_role(tx, organisation_id, user.id, role, by=TESTER.now())
     return user
 
 

@@ -47,10 +47,10 @@ class World(msgspec.Struct, frozen=True):
 
 
 async def build_world(tx: Connection) -> World:
-    ours = (await open_organisation(tx, "Ours", Decimal("0.10"), actor=TESTER, now=START)).id
-    theirs = (await open_organisation(tx, "Theirs", Decimal("0.10"), actor=TESTER, now=START)).id
+    ours = (await open_organisation(tx, "Ours", Decimal("0.10"), by=TESTER.at(START))).id
+    theirs = (await open_organisation(tx, "Theirs", Decimal("0.10"), by=TESTER.at(START))).id
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency="EUR", now=START, actor=TESTER)
+        await import_files(tx, mode, demo_files(mode), currency="EUR", by=TESTER.at(START))
     bundles = await tx.fetch("SELECT mode, slug, id, enabled FROM bundles ORDER BY position")
     return World(
         ours_test=await open_tenant(tx, ours, Mode.TEST),
@@ -64,7 +64,7 @@ async def build_world(tx: Connection) -> World:
 
 async def open_tenant(tx: Connection, organisation_id: str, mode: Mode, currency: str = "EUR") -> Tenant:
     scopes = [await add_account(tx, organisation_id, mode, kind=kind, currency=currency) for kind in AccountKind]
-    key, secret = await issue_key(tx, scopes[0], "test key", actor=TESTER, now=START)
+    key, secret = await issue_key(tx, scopes[0], "test key", by=TESTER.at(START))
     return Tenant(scopes[0], scopes[1].account_id, secret, key.id)
 
 

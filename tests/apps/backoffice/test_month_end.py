@@ -45,12 +45,12 @@ async def books(services: Services, world: World, clock: ManualClock) -> Billing
     await books.add_admins(ours.organisation_id, ADA)
     async with books.database.transaction() as tx:
         profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), "country": "DE"}
-        await set_tax_profile(tx, ours.organisation_id, profile, actor=TESTER, now=clock())
+        await set_tax_profile(tx, ours.organisation_id, profile, by=TESTER.at(clock()))
     orders = [await books.place_order(ours) for _ in range(3)]
     await books.work()
     async with books.database.transaction() as tx:
         file = SheetFile("november.csv", STATEMENT.encode())
-        await import_statement(tx, Mode.LIVE, file, settings=books.settings, actor=TESTER, now=clock())
+        await import_statement(tx, Mode.LIVE, file, settings=books.settings, by=TESTER.at(clock()))
     await books.cancel(orders[1], "Ordered twice")
     await books.set_billing(ours, billing="monthly")
     await books.place_order(ours)

@@ -313,7 +313,7 @@ class Story:
     async def rotate_key(self) -> Words:
         scope, box = self.world.ours_test.scope, self.services.box
         async with self.services.database.transaction() as tx:
-            await register_webhook(tx, scope, WebhookRequest("https://1.1.1.1/"), box=box, actor=TESTER, now=utc_now())
+            await register_webhook(tx, scope, WebhookRequest("https://1.1.1.1/"), box=box, by=TESTER.now())
         self.settings |= {"secret_key": KEYS[0], "secret_keys_old": self.services.settings.secret_key}
         return ()
 

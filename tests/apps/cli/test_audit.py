@@ -60,7 +60,7 @@ async def test_filters(operator: Operator, world: World, populated_db: Database)
         for hours, (organisation_id, mode) in enumerate(((ours, Mode.TEST), (theirs, Mode.LIVE), (None, None))):
             at = START + timedelta(days=400, hours=hours)
             await audit.record(
-                tx, organisation_id, f"thing.{hours}", actor=TESTER, at=at, subject_id=f"thing_{hours}", mode=mode
+                tx, organisation_id, f"thing.{hours}", by=TESTER.at(at), subject_id=f"thing_{hours}", mode=mode
             )
 
     def shown(*words: str) -> list[int]:
@@ -86,7 +86,7 @@ async def test_filters(operator: Operator, world: World, populated_db: Database)
 async def test_values_from_clients_cannot_control_the_terminal(operator: Operator, populated_db: Database) -> None:
     async with populated_db.transaction() as tx:
         after = {"title": "\x1b[31mred\n", "long": "x" * 500}
-        await audit.record(tx, None, "thing.created", actor=TESTER, at=START, subject_id="t", after=after)
+        await audit.record(tx, None, "thing.created", by=TESTER.at(START), subject_id="t", after=after)
     said = operator.does("audit", "--action", "thing")
     assert "\x1b" not in said
     assert len(said.splitlines()) == 2

@@ -100,7 +100,7 @@ async def test_a_revoked_demo_key_is_replaced(db: Database, settings: Settings) 
 
 async def test_a_database_with_other_organisations_is_not_changed(db: Database, settings: Settings) -> None:
     async with db.transaction() as tx:
-        await open_organisation(tx, "A real client", Decimal("0.1"), actor=TESTER, now=START)
+        await open_organisation(tx, "A real client", Decimal("0.1"), by=TESTER.at(START))
     assert await _ensure(db, settings) is None
     assert not (settings.data_path / "demo.json").exists()
     async with db.connection() as connection:

@@ -12,7 +12,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 
 
 @pytest.fixture
@@ -91,8 +91,7 @@ async def test_people_a5_show_tells_the_life_of_an_order(
             world.ours_live.scope,
             WebhookRequest("https://1.1.1.1/hook"),
             box=services.box,
-            actor=TESTER,
-            now=utc_now(),
+            by=TESTER.now(),
         )
     order = await live.order(bundle_selection=selection)
     for job in (services.issue_invoices, services.follow_up_invoices):

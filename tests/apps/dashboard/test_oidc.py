@@ -112,8 +112,7 @@ async def test_invited_people_become_users_without_a_password(
             Role.FINANCE,
             granter=None,
             invited_by="Ann",
-            actor=TESTER,
-            now=clock(),
+            by=TESTER.at(clock()),
         )
     provider.claims = {"email": NEW.upper(), "email_verified": "true", "name": "Nell\nRoy"}
     new = person()
@@ -221,7 +220,7 @@ async def test_a_disabled_user_is_refused(
 ) -> None:
     await sign_in(ann, provider)
     async with services.database.transaction() as tx:
-        await disable_user(tx, await require_user(tx, ANN), actor=TESTER, now=clock())
+        await disable_user(tx, await require_user(tx, ANN), by=TESTER.at(clock()))
     answer = await sign_in(person(), provider)
     assert (answer.status_code, "Your user is disabled." in answer.text) == (422, True)
 

@@ -9,7 +9,6 @@ from tests.support.clock import ManualClock
 from tests.support.people import PASSWORD, Person, add_user, last_mail, link_in_last_mail
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.context import utc_now
 from tonne.selling.users.create_user import disable_user, require_user
 
 MakePerson = Callable[[], Person]
@@ -133,7 +132,7 @@ async def test_a_session_ends_after_two_weeks(ann: Person, clock: ManualClock) -
 async def test_a_disabled_user_is_signed_out_and_stays_out(services: Services, ann: Person) -> None:
     await ann.sign_in(ANN)
     async with services.database.transaction() as tx:
-        await disable_user(tx, await require_user(tx, ANN), actor=TESTER, now=utc_now())
+        await disable_user(tx, await require_user(tx, ANN), by=TESTER.now())
     assert (await ann.get("/dashboard/you")).status_code == 303
     assert (await ann.sign_in(ANN)).status_code == 422
 

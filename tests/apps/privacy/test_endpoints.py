@@ -6,7 +6,7 @@ from tests.apps.privacy.everywhere import columns_with
 from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER
-from tonne.platform.values.context import Scope, replace, utc_now
+from tonne.platform.values.context import Scope, replace
 from tonne.selling.accounts.errors import KeyRightInvalid
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.keys.restrictions import KeyRight
@@ -16,7 +16,7 @@ PATHS = ("/v1/persons/export", "/v1/persons/erase")
 
 async def key_with_right(persons: Persons, scope: Scope) -> ApiClient:
     async with persons.database.transaction() as tx:
-        _, secret = await issue_key(tx, scope, "desk", actor=TESTER, now=utc_now(), rights=[KeyRight.PERSONS])
+        _, secret = await issue_key(tx, scope, "desk", by=TESTER.now(), rights=[KeyRight.PERSONS])
     return persons.api.as_key(secret)
 
 
@@ -76,7 +76,7 @@ async def test_another_organisation_finds_and_erases_nothing(persons: Persons) -
     await persons.buys()
     theirs = persons.world.theirs_test.scope
     async with persons.database.transaction() as tx:
-        _, secret = await issue_key(tx, theirs, "desk", actor=TESTER, now=utc_now())
+        _, secret = await issue_key(tx, theirs, "desk", by=TESTER.now())
         # The right of a live key, for an organisation that has test accounts only.
         await tx.execute("UPDATE api_keys SET rights = '{persons}' WHERE organisation_id = $1", theirs.organisation_id)
     assert (await persons.api.as_key(secret).post(PATHS[0], {"email": EMAIL})).status_code == 403, "a test key"

@@ -8,7 +8,6 @@ from tests.apps.privacy.everywhere import columns_with, read_sums
 from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.support.world import TESTER
 from tonne.apps.privacy.model import PersonInUse
-from tonne.platform.values.context import utc_now
 from tonne.selling.orders.totals.fold_totals import FoldTotals
 from tonne.selling.orders.totals.metadata_totals import CountMetadata, set_keys
 
@@ -186,7 +185,7 @@ async def test_what_clients_wrote_is_erased(persons: Persons) -> None:
 async def test_sums_by_metadata_forget_the_person(persons: Persons) -> None:
     scope = persons.world.ours_test.scope
     async with persons.database.transaction() as tx:
-        await set_keys(tx, scope, ["mail"], actor=TESTER, now=utc_now())
+        await set_keys(tx, scope, ["mail"], by=TESTER.now())
     await persons.run_jobs(CountMetadata(persons.database))
     await persons.api.order(metadata={"mail": EMAIL})
     await persons.run_jobs(FoldTotals(persons.database))

@@ -10,7 +10,6 @@ from tests.apps.privacy.scene import Persons
 from tests.support.world import TESTER
 from tonne.apps.privacy.model import PersonInUse
 from tonne.money.refunds.request_refund import RefundRequest, request_refund
-from tonne.platform.values.context import utc_now
 from tonne.selling.orders.scope_store import find_scope_any_account
 
 CHUNKS, STEPS = 2, 12
@@ -65,9 +64,7 @@ class Customers:
             scope = await find_scope_any_account(tx, order_id)
             assert scope is not None
             asked = RefundRequest(amount_minor=1, reason="A gesture")
-            await request_refund(
-                tx, scope, order_id, asked, settings=self.persons.settings, actor=TESTER, now=utc_now()
-            )
+            await request_refund(tx, scope, order_id, asked, settings=self.persons.settings, by=TESTER.now())
         for job in self.persons.services.refund_jobs.values():
             await job()
         await self.persons.work()

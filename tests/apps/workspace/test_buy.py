@@ -14,7 +14,7 @@ from tests.support.people import Person, add_user
 from tests.support.world import TESTER, World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.stored_cards import set_card
-from tonne.platform.values.context import Mode, Scope, utc_now
+from tonne.platform.values.context import Mode, Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.users.model import Role
 
@@ -66,8 +66,7 @@ async def store_card(services: Services, scope: Scope) -> None:
             services.card_gateways,
             customer=None,
             method="4242424242424242",
-            actor=TESTER,
-            now=utc_now(),
+            by=TESTER.now(),
         )
 
 

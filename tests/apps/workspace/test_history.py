@@ -24,7 +24,7 @@ ROW = "2024-05-01,A-1,12.5,187.50,EUR,<b>Former</b>,https://former.example.org/1
 async def state(services: Services, scope: Scope, rows: str = ROW) -> None:
     async with services.database.transaction() as tx:
         file = SheetFile("history.csv", (HEADER + rows).encode())
-        report = await import_history(tx, scope, file, actor=TESTER, now=services.clock())
+        report = await import_history(tx, scope, file, by=TESTER.at(services.clock()))
     assert report.errors == []
 
 

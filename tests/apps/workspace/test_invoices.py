@@ -60,7 +60,7 @@ def base(world: World) -> str:
 async def book(books: Billing, *lines: str) -> None:
     async with books.database.transaction() as tx:
         file = SheetFile("november.csv", (HEAD + "\n".join(lines)).encode())
-        await import_statement(tx, Mode.LIVE, file, settings=books.settings, actor=TESTER, now=books.clock())
+        await import_statement(tx, Mode.LIVE, file, settings=books.settings, by=TESTER.at(books.clock()))
 
 
 async def test_invoices_are_listed_with_their_state_in_words(
@@ -89,7 +89,7 @@ async def test_invoices_are_listed_with_their_state_in_words(
 async def test_the_page_of_an_invoice_says_how_to_pay(rea: Person, books: Billing, world: World, base: str) -> None:
     async with books.database.transaction() as tx:
         profile = {"country": "DE", "treatment": TaxTreatment.NONE}
-        await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, actor=TESTER, now=books.clock())
+        await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, by=TESTER.at(books.clock()))
     order = await books.place_order(world.ours_live.scope)
     await books.work()
     page = (await rea.get(f"{base}/invoices/{FIRST}")).text

@@ -50,7 +50,7 @@ async def buy(services: Services, shopper: Shopper, link: OffsetLink, email: str
 
 async def change(services: Services, what: Any, world: World, email: str) -> None:
     async with services.database.transaction() as tx:
-        await what(tx, world.ours_test.scope.organisation_id, email, actor=TESTER, now=utc_now())
+        await what(tx, world.ours_test.scope.organisation_id, email, by=TESTER.now())
 
 
 async def test_security_14_a_test_checkout_sends_no_mail_to_strangers(

@@ -252,10 +252,10 @@ async def test_a_lot_that_is_held_is_not_withdrawn(
     [lot] = await rows("SELECT lots.id FROM lots JOIN supply_holds USING (mode, project_id)")
     with pytest.raises(LotInUse, match="Customers who are paying now hold tonnes"):
         async with services.database.transaction() as tx:
-            await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=TESTER, now=utc_now())
+            await withdraw_lot(tx, lot["id"], reason="Wrong file.", by=TESTER.now())
     await age(services, "DELETE FROM supply_holds")
     async with services.database.transaction() as tx:
-        await withdraw_lot(tx, lot["id"], reason="Wrong file.", actor=TESTER, now=utc_now())
+        await withdraw_lot(tx, lot["id"], reason="Wrong file.", by=TESTER.now())
     await shop.check_invariants()
 
 

@@ -18,7 +18,7 @@ async def set_language(services: Services, world: World, language: LanguageCode)
     scope = world.ours_test.scope
     async with services.database.transaction() as tx:
         change = AccountChange(language=language)
-        await change_account(tx, scope, change, actor=Actor(ActorKind.SYSTEM, "test"), now=services.clock())
+        await change_account(tx, scope, change, by=Actor(ActorKind.SYSTEM, "test").at(services.clock()))
     services.directory.forget_terms(scope)
 
 

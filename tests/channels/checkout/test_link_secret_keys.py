@@ -36,7 +36,7 @@ async def _link(services: Services, world: World) -> OffsetLink:
 async def test_changing_the_key_keeps_the_secrets_of_links(services: Services, world: World) -> None:
     link = await _link(services, world)
     async with services.database.transaction() as tx:
-        new = await rotate_link_secret(tx, link, services.box, overlap_s=3600, actor=TESTER, now=utc_now())
+        new = await rotate_link_secret(tx, link, services.box, overlap_s=3600, by=TESTER.now())
     keys = {"secret_key": NEW, "secret_keys_old": services.settings.secret_key}
     assert _secrets(services, "rotate", **keys).splitlines() == [
         f"1 secret(s) encrypted again with key {NEW_ID}.",

@@ -32,8 +32,7 @@ async def rename(services: Services, rows: Rows, name: str) -> None:
             Beneficiary(name),
             reason="The name was misspelt",
             settings=services.settings,
-            actor=TESTER,
-            now=utc_now() - timedelta(seconds=1),
+            by=TESTER.at(utc_now() - timedelta(seconds=1)),
         )
 
 
@@ -44,7 +43,7 @@ async def withdraw(services: Services, rows: Rows) -> str:
         locked = await lock_order(tx, scope, order["id"])
         assert locked is not None
         now = utc_now() - timedelta(seconds=1)
-        return await withdraw_certificate(tx, locked, reason="The registry cancelled them.", actor=TESTER, now=now)
+        return await withdraw_certificate(tx, locked, reason="The registry cancelled them.", by=TESTER.at(now))
 
 
 async def run(services: Services) -> bool:

@@ -24,7 +24,7 @@ async def test_security_6_rotating_the_key_reseals_links_and_checkouts(
     made = (await api.post("/v1/checkouts", body)).json()
     await make_link(services, world.ours_test.scope)
     async with services.database.transaction() as tx:
-        new = await rotate_link_secret(tx, link, services.box, overlap_s=60, actor=TESTER, now=utc_now())
+        new = await rotate_link_secret(tx, link, services.box, overlap_s=60, by=TESTER.now())
         await tx.execute("INSERT INTO secret_keys (id) VALUES ($1)", services.box.key_id)
     keys: dict[str, Any] = {
         "database_url": services.database._url,

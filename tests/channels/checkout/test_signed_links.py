@@ -202,7 +202,7 @@ async def test_the_old_secret_is_valid_during_the_overlap(
     query = signed(link, external_id="A-1")
     for overlap, status in ((3600, 200), (0, 400)):
         async with services.database.transaction() as tx:
-            new = await rotate_link_secret(tx, link, services.box, overlap_s=overlap, actor=TESTER, now=utc_now())
+            new = await rotate_link_secret(tx, link, services.box, overlap_s=overlap, by=TESTER.now())
         assert (await shopper.open(f"/offset/{link.id}", **query)).status_code == status
         query = signed(link, secret=new, external_id="A-1")
         assert (await shopper.open(f"/offset/{link.id}", **query)).status_code == 200

@@ -13,7 +13,6 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
-from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 
@@ -25,7 +24,7 @@ def settings(settings: Settings) -> Settings:
 async def exempt(services: Services, world: World) -> None:
     async with services.database.transaction() as tx:
         changes = {"treatment": TaxTreatment.EXEMPT}
-        await set_tax_profile(tx, world.ours_test.scope.organisation_id, changes, actor=TESTER, now=utc_now())
+        await set_tax_profile(tx, world.ours_test.scope.organisation_id, changes, by=TESTER.now())
 
 
 async def test_a_customer_pays_the_sellers_tax_whatever_the_merchant_pays(

@@ -161,7 +161,7 @@ async def test_the_number_of_slugs_is_limited(api: ApiClient) -> None:
 
 async def _change(services: Services, scope: Scope, slug: str) -> str:
     async with services.database.transaction() as tx:
-        return (await change_page(tx, scope, PageChange(slug=slug), actor=TESTER, now=START)).slug
+        return (await change_page(tx, scope, PageChange(slug=slug), by=TESTER.at(START))).slug
 
 
 async def _until_waiting_for_lock(services: Services) -> None:
@@ -173,7 +173,7 @@ async def _until_waiting_for_lock(services: Services) -> None:
 
 async def test_the_first_of_two_concurrent_accounts_gets_the_slug(services: Services, world: World) -> None:
     async with services.database.transaction() as tx:
-        await change_page(tx, world.ours_test.scope, PageChange(slug="acme"), actor=TESTER, now=START)
+        await change_page(tx, world.ours_test.scope, PageChange(slug="acme"), by=TESTER.at(START))
         second = asyncio.create_task(_change(services, world.theirs_test.scope, "acme"))
         await _until_waiting_for_lock(services)
     with pytest.raises(SlugTaken):
@@ -184,7 +184,7 @@ async def test_the_second_gets_the_slug_if_the_first_rolls_back(services: Servic
     async with services.database.connection() as connection:
         attempt = connection.transaction()
         await attempt.start()
-        await change_page(connection, world.ours_test.scope, PageChange(slug="acme"), actor=TESTER, now=START)
+        await change_page(connection, world.ours_test.scope, PageChange(slug="acme"), by=TESTER.at(START))
         second = asyncio.create_task(_change(services, world.theirs_test.scope, "acme"))
         await _until_waiting_for_lock(services)
         await attempt.rollback()
@@ -202,7 +202,7 @@ async def test_concurrent_requests_for_a_slug_have_one_winner(api: ApiClient, wo
 async def test_concurrent_first_changes_of_an_account_are_serialised(services: Services, world: World) -> None:
     scope = world.ours_test.scope
     async with services.database.transaction() as tx:
-        await change_page(tx, scope, PageChange(title="First", enabled=True), actor=TESTER, now=START)
+        await change_page(tx, scope, PageChange(title="First", enabled=True), by=TESTER.at(START))
         second = asyncio.create_task(_change(services, scope, "acme"))
         await _until_waiting_for_lock(services)
     await second
@@ -248,7 +248,7 @@ async def test_certificates_are_public_only_with_an_enabled_page_and_section(ser
 
     async def change(**changes: Any) -> None:
         async with services.database.transaction() as tx:
-            await change_page(tx, scope, PageChange(**changes), actor=TESTER, now=START)
+            await change_page(tx, scope, PageChange(**changes), by=TESTER.at(START))
 
     assert not await shows(scope)
     await change(enabled=True)

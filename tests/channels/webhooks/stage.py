@@ -54,7 +54,7 @@ class Stage(Scene):
         requested = WebhookRequest(url, [account.account_id for account in accounts], **choices)
         async with self.database.transaction() as tx:
             webhook, secret = await register_webhook(
-                tx, scope or self.one, requested, box=self.services.box, actor=TESTER, now=utc_now()
+                tx, scope or self.one, requested, box=self.services.box, by=TESTER.now()
             )
         return Hook(webhook.id, secret)
 

@@ -18,7 +18,7 @@ from tonne.channels.webhooks.delivery.claim import (
 from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.register import change_webhook, remove_webhook
 from tonne.platform.events.notification import Stream
-from tonne.platform.values.context import Scope, replace, utc_now
+from tonne.platform.values.context import Scope, replace
 
 # Each with a stream of its own, in which nothing happens.
 ADD_IDLE = """
@@ -230,10 +230,10 @@ async def test_operations_13_disabled_and_deleted_webhooks_are_not_looked_at(sta
         async with stage.database.transaction() as tx:
             webhook = await registration_store.lock_webhook(tx, stage.one, hook.id)
             if number % 2:
-                await remove_webhook(tx, stage.one, hook.id, actor=TESTER, now=utc_now())
+                await remove_webhook(tx, stage.one, hook.id, by=TESTER.now())
             else:
                 disabled = replace(webhook, enabled=False)
-                await change_webhook(tx, stage.one, webhook, disabled, actor=TESTER, now=utc_now())
+                await change_webhook(tx, stage.one, webhook, disabled, by=TESTER.now())
     await stage.execute(
         "UPDATE webhooks SET due_at = now() - interval '1 s' WHERE organisation_id = $1", stage.one.organisation_id
     )
@@ -241,6 +241,6 @@ async def test_operations_13_disabled_and_deleted_webhooks_are_not_looked_at(sta
     assert await _buffers(stage) <= before + 10
     async with stage.database.transaction() as tx:
         webhook = await registration_store.lock_webhook(tx, stage.one, hooks[0].id)
-        await change_webhook(tx, stage.one, webhook, replace(webhook, enabled=True), actor=TESTER, now=utc_now())
+        await change_webhook(tx, stage.one, webhook, replace(webhook, enabled=True), by=TESTER.now())
     assert await _claim(stage) == [hooks[0].id]
     assert await stage.fetch("SELECT FROM webhook_parked WHERE NOT suspended AND webhook_id = $1", hooks[0].id)

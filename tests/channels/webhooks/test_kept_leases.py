@@ -21,7 +21,7 @@ from tonne.channels.webhooks.model import Webhook
 from tonne.platform.db.database import Connection
 from tonne.platform.events.notification import Notification, Notifier, Stream, WorkKind, send
 from tonne.platform.jobs.loop import wake_jobs
-from tonne.platform.values.context import replace, utc_now
+from tonne.platform.values.context import replace
 
 
 @pytest.fixture(autouse=True)
@@ -66,11 +66,11 @@ Change = Callable[[Stage, Connection, Webhook], Awaitable[object]]
 
 
 async def disable(stage: Stage, tx: Connection, webhook: Webhook) -> None:
-    await register.change_webhook(tx, stage.one, webhook, replace(webhook, enabled=False), actor=TESTER, now=utc_now())
+    await register.change_webhook(tx, stage.one, webhook, replace(webhook, enabled=False), by=TESTER.now())
 
 
 async def delete(stage: Stage, tx: Connection, webhook: Webhook) -> None:
-    await register.remove_webhook(tx, stage.one, webhook.id, actor=TESTER, now=utc_now())
+    await register.remove_webhook(tx, stage.one, webhook.id, by=TESTER.now())
 
 
 @pytest.mark.parametrize("change", [disable, delete])
@@ -93,9 +93,7 @@ async def test_a_new_secret_signs_the_next_event(stage: Stage, server: Server, r
         await keep(stage, hook, receiver)
         async with stage.database.transaction() as tx:
             webhook = await _find(stage, tx, hook)
-            _, secret = await register.rotate_secret(
-                tx, webhook, 0, box=stage.services.box, actor=TESTER, now=utc_now()
-            )
+            _, secret = await register.rotate_secret(tx, webhook, 0, box=stage.services.box, by=TESTER.now())
         await deliver(stage, receiver)
     assert verify(receiver.deliveries[-1], secret, stage.one.organisation_id)
     assert not verify(receiver.deliveries[-1], hook.secret, stage.one.organisation_id)
@@ -109,7 +107,7 @@ async def test_a_rewound_webhook_gets_its_events_again_in_order(
         await keep(stage, hook, receiver)
         first = [event["event_id"] for event in receiver.events]
         async with stage.database.transaction() as tx:
-            await register.rewind(tx, await _find(stage, tx, hook), 0, actor=TESTER, now=utc_now())
+            await register.rewind(tx, await _find(stage, tx, hook), 0, by=TESTER.now())
         [last] = await emit(stage)
         await receiver.arrived(lambda: len(receiver.events) == 5, AT_ONCE_S)
     assert [event["event_id"] for event in receiver.events] == [*first, *first, last]
@@ -284,9 +282,7 @@ async def test_whatever_happens_two_workers_deliver_every_event_in_order(
                 case 3:
                     async with stage.database.transaction() as tx:
                         webhook = await _find(stage, tx, hook)
-                        await register.rotate_secret(
-                            tx, webhook, 0, box=stage.services.box, actor=TESTER, now=utc_now()
-                        )
+                        await register.rotate_secret(tx, webhook, 0, box=stage.services.box, by=TESTER.now())
                 case 4:
                     await stage.fetch(
                         "SELECT pg_terminate_backend(lease_keeper) FROM webhooks WHERE lease_keeper IS NOT NULL LIMIT 1"

@@ -42,8 +42,7 @@ async def subscribe(scene: Scene, scope: Scope, event_types: Sequence[str] = NAM
             scope,
             WebhookRequest(URL, event_types=event_types),
             box=scene.services.box,
-            actor=TESTER,
-            now=scene.clock(),
+            by=TESTER.at(scene.clock()),
         )
     return webhook.id
 
@@ -108,7 +107,7 @@ async def test_allocations_and_replaced_certificates(populated_db: Database, set
     async with shop.database.transaction() as tx:
         name = Beneficiary("Fjord Bakery AS", BeneficiaryKind.ORGANISATION)
         await rename_order(
-            tx, scope, order.id, name, reason="Misspelt.", settings=shop.settings, actor=TESTER, now=shop.clock()
+            tx, scope, order.id, name, reason="Misspelt.", settings=shop.settings, by=TESTER.at(shop.clock())
         )
     [replaced] = (await optional_events(shop, order.id))[4:]
     states = dict(await shop.certificate_states(order))
@@ -126,7 +125,7 @@ async def test_allocations_and_replaced_certificates(populated_db: Database, set
     await shop.check_invariants()
 
     async with shop.database.transaction() as tx:
-        await remove_webhook(tx, scope, webhook_id, actor=TESTER, now=shop.clock())
+        await remove_webhook(tx, scope, webhook_id, by=TESTER.at(shop.clock()))
     count = len(await optional_events(shop))
     await shop.buy(scope, TONNE, "mix")
     await shop.work()

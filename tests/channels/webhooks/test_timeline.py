@@ -22,7 +22,7 @@ async def order_of(stage: Stage, event_id: str) -> str:
 
 async def rewind_to_the_start(stage: Stage, hook: Hook) -> None:
     async with stage.database.transaction() as tx:
-        await rewind(tx, await find_webhook(tx, stage.one, hook.id), 0, actor=TESTER, now=utc_now())
+        await rewind(tx, await find_webhook(tx, stage.one, hook.id), 0, by=TESTER.now())
 
 
 async def test_an_event_counts_its_attempts_until_it_was_delivered(stage: Stage, receiver: Receiver) -> None:

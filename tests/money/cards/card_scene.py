@@ -156,7 +156,7 @@ class CardScene(Scene):
         if number is not None:
             stored = await describe_card(self.gateways, Mode.TEST, None, number)
             async with self.database.transaction() as tx:
-                await store_card(tx, self.scope, stored, actor=TESTER, now=self.clock())
+                await store_card(tx, self.scope, stored, by=TESTER.at(self.clock()))
 
     async def order_as_the_account_says(self) -> Order:
         return await self.place_order(self.scope)
@@ -172,7 +172,7 @@ class CardScene(Scene):
         async with self.database.transaction() as tx:
             found = await lock_order(tx, order.scope, order.id)
             assert found is not None
-            return await cancel_order(tx, found, actor=TESTER, reason=reason, now=self.clock())
+            return await cancel_order(tx, found, by=TESTER.at(self.clock()), reason=reason)
 
     async def due_at(self, order: Order) -> datetime | None:
         at: datetime | None = await self.fetchval("SELECT next_attempt_at FROM orders WHERE id = $1", order.id)

@@ -98,9 +98,7 @@ async def test_a_card_that_an_operator_stores_charges_unpaid_orders_at_once(paye
     assert await payer.status(order) == "placed"
     payer.clock.advance(minutes=1)
     async with payer.database.connection() as connection:
-        await set_card(
-            connection, order.scope, payer.gateways, customer=None, method=GOOD, actor=TESTER, now=payer.clock()
-        )
+        await set_card(connection, order.scope, payer.gateways, customer=None, method=GOOD, by=TESTER.at(payer.clock()))
     await payer.run_jobs(payer.worker)
     assert await payer.status(order) == "paid"
     assert await payer.taken() == [total(order)]
@@ -154,7 +152,7 @@ async def test_another_card_gets_all_its_attempts(payer: PayerScene, clock: Manu
 async def test_the_address_of_the_account_comes_before_the_admins(payer: PayerScene, clock: ManualClock) -> None:
     async with payer.database.transaction() as tx:
         change = AccountChange(card_email="cards@ours.test")
-        await change_account(tx, payer.scope, change, actor=TESTER, now=clock())
+        await change_account(tx, payer.scope, change, by=TESTER.at(clock()))
         await allow_address(tx, payer.scope.organisation_id, "cards@ours.test", clock())
     await payer.order(NO_MONEY)
     await payer.work_all()

@@ -50,7 +50,7 @@ class LivePayer(PayerScene):
         gateways = self.services.card_gateways
         card = await describe_card(gateways, Mode.LIVE, CUSTOMER, method)
         async with self.database.transaction() as tx:
-            await store_card(tx, self.scope, card, actor=TESTER, now=self.clock())
+            await store_card(tx, self.scope, card, by=TESTER.at(self.clock()))
         order = await self.place_order(self.scope)
         await self.work_all()
         return order

@@ -237,7 +237,7 @@ async def _decide(scene: PageScene, charge_id: str, decide: Callable[..., Awaita
     async with scene.database.connection() as connection:
         payment = await read_mismatched(connection, scene.gateways, charge_id)
     async with scene.database.transaction() as tx:
-        return await decide(tx, charge_id, payment, actor=TESTER, reason="Paid twice", now=scene.clock())
+        return await decide(tx, charge_id, payment, by=TESTER.at(scene.clock()), reason="Paid twice")
 
 
 async def test_a_late_capture_beside_an_open_charge_waits_for_a_person_who_sends_it_back(scene: PageScene) -> None:

@@ -80,7 +80,7 @@ class LiveScene(CardScene):
         await self.pay_by_card(None)
         stored = await describe_card(self.gateways, Mode.LIVE, card.customer, card.method)
         async with self.database.transaction() as tx:
-            await store_card(tx, self.scope, stored, actor=TESTER, now=self.clock())
+            await store_card(tx, self.scope, stored, by=TESTER.at(self.clock()))
         return await place(self.services, self.scope, self.clock())
 
 

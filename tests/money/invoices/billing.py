@@ -53,18 +53,18 @@ class Billing(Scene):
 
     async def settle(self, order: Order) -> None:
         async with self.database.transaction() as tx:
-            await settle_invoice(tx, await self.invoice(order), actor=TESTER, now=self.clock.now)
+            await settle_invoice(tx, await self.invoice(order), by=TESTER.at(self.clock.now))
 
     async def set_billing(self, scope: Scope, **change: Any) -> None:
         """Change the billing settings of an account, see `BillingChange`."""
         async with self.database.transaction() as tx:
             requested = AccountChange(billing=BillingChange(**change))
-            await change_account(tx, scope, requested, actor=TESTER, now=self.clock.now)
+            await change_account(tx, scope, requested, by=TESTER.at(self.clock.now))
 
     async def cancel(self, order: Order, reason: str | None = None) -> None:
         async with self.database.transaction() as tx:
             [locked] = (await lock_orders(tx, [order.key])).values()
-            await cancel_order(tx, locked, actor=TESTER, reason=reason, now=self.clock.now)
+            await cancel_order(tx, locked, by=TESTER.at(self.clock.now), reason=reason)
 
     async def invoice(self, order: Order) -> Invoice:
         async with self.database.connection() as connection:

@@ -46,7 +46,7 @@ class CardBilling(CardScene):
         await self.pay_by_card(number)
         change = BillingChange(**(billing or {"billing": Billing.MONTHLY}))
         async with self.database.transaction() as tx:
-            await change_account(tx, self.scope, AccountChange(billing=change), actor=TESTER, now=self.clock())
+            await change_account(tx, self.scope, AccountChange(billing=change), by=TESTER.at(self.clock()))
 
     async def add_admin(self) -> None:
         async with self.database.transaction() as tx:
@@ -82,12 +82,12 @@ class CardBilling(CardScene):
         request = RefundRequest(amount_minor=amount_minor, reason="Sorry")
         async with self.database.transaction() as tx:
             return await request_refund(
-                tx, self.scope, order.id, request, settings=self.settings, actor=TESTER, now=self.clock()
+                tx, self.scope, order.id, request, settings=self.settings, by=TESTER.at(self.clock())
             )
 
     async def cancel_with_refund(self, order: Order) -> Order:
         requested = Cancellation(reason=None, with_refund=True)
         async with self.database.transaction() as tx:
             return await cancel_by_id(
-                tx, self.scope, order.id, requested, settings=self.settings, actor=TESTER, now=self.clock()
+                tx, self.scope, order.id, requested, settings=self.settings, by=TESTER.at(self.clock())
             )

@@ -30,8 +30,7 @@ async def book(billing: Billing, *lines: str, mode: Mode = Mode.LIVE) -> list[Bo
             mode,
             SheetFile("march.csv", content),
             settings=billing.settings,
-            actor=TESTER,
-            now=billing.clock.now,
+            by=TESTER.at(billing.clock.now),
         )
 
 
@@ -231,7 +230,7 @@ async def test_two_imports_of_one_statement_at_once_book_it_once(billing: Billin
 async def test_an_invoice_settled_during_the_import_is_not_settled_again(billing: Billing, world: World) -> None:
     [order] = await bill(billing, world)
     async with billing.database.transaction() as tx:
-        await settle_invoice(tx, await billing.invoice(order), actor=TESTER, now=billing.clock.now)
+        await settle_invoice(tx, await billing.invoice(order), by=TESTER.at(billing.clock.now))
         importing = asyncio.create_task(book(billing, "2026-03-05,13.95,EUR,Ada,TN-LIVE-000001"))
         await billing.until_waiting_for_lock()
     [booked] = await importing

@@ -96,7 +96,7 @@ async def test_a_declined_card_is_tried_again_and_a_new_card_pays_at_once(card_b
 async def set_card(scene: CardBilling, number: str) -> None:
     async with scene.database.connection() as connection:
         await stored_cards.set_card(
-            connection, scene.scope, scene.gateways, customer=None, method=number, actor=TESTER, now=scene.clock()
+            connection, scene.scope, scene.gateways, customer=None, method=number, by=TESTER.at(scene.clock())
         )
 
 

@@ -63,7 +63,7 @@ async def test_charge_invoice_and_orders_agree_for_random_orders_taxes_and_refun
         treatment = TaxTreatment.NONE if rate is None else TaxTreatment.STANDARD
         profile = {"treatment": treatment, "rate": None if rate is None else Decimal(rate)}
         async with scene.database.transaction() as tx:
-            await set_tax_profile(tx, scene.scope.organisation_id, profile, actor=TESTER, now=scene.clock())
+            await set_tax_profile(tx, scene.scope.organisation_id, profile, by=TESTER.at(scene.clock()))
         orders += [await scene.order_small(rng.randint(3, 300)) for _ in range(rng.randint(1, 12))]
     await scene.run()
     scene.clock.now = APRIL
@@ -151,7 +151,7 @@ async def test_a_late_charge_of_an_invoice_that_was_settled_by_hand_goes_back(ca
     [invoice] = await _invoices(scene)
     due = await scene.fetchval("SELECT next_attempt_at FROM card_invoices")
     async with scene.database.transaction() as tx:
-        await settle_invoice(tx, invoice, actor=TESTER, now=scene.clock())
+        await settle_invoice(tx, invoice, by=TESTER.at(scene.clock()))
     assert await scene.fetchval("SELECT next_attempt_at FROM card_invoices") is None
     scene.clock.now = due
     await scene.run()
@@ -185,7 +185,7 @@ async def test_nobody_settles_an_invoice_while_its_card_is_charged(card_billing:
     [invoice] = await _invoices(scene)
     with pytest.raises(InvoiceNotOpen, match="being charged"):
         async with scene.database.transaction() as tx:
-            await settle_invoice(tx, invoice, actor=TESTER, now=scene.clock())
+            await settle_invoice(tx, invoice, by=TESTER.at(scene.clock()))
     await scene.charge.settle(await scene.charge.call_gateways(attempts))
     assert await scene.statuses() == {"paid"}
     await scene.check_invariants()
@@ -195,7 +195,7 @@ async def _book(scene: CardBilling, amount: int) -> str:
     line = Line(scene.clock.now.date(), amount, "TN-TEST-000001", reference="B1")
     async with scene.database.transaction() as tx:
         file = SheetFile("statement", camt_file([line]))
-        await import_statement(tx, Mode.TEST, file, settings=scene.settings, actor=TESTER, now=scene.clock())
+        await import_statement(tx, Mode.TEST, file, settings=scene.settings, by=TESTER.at(scene.clock()))
     return str(await scene.fetchval("SELECT id FROM bank_transfers"))
 
 
@@ -211,7 +211,7 @@ async def test_a_transfer_for_an_invoice_that_the_card_has_paid_stays_visible(ca
     [invoice] = await _invoices(scene)
     with pytest.raises(AssignmentInvalid):
         async with scene.database.transaction() as tx:
-            await assign_transfer(tx, transfer_id, invoice, None, note="", actor=TESTER, now=scene.clock())
+            await assign_transfer(tx, transfer_id, invoice, None, note="", by=TESTER.at(scene.clock()))
     await scene.check_invariants()
 
 
@@ -223,9 +223,9 @@ async def test_a_transfer_pays_a_declined_invoice_in_full_and_ends_the_charges(c
     assert await scene.fetchval("SELECT state FROM bank_transfers") == "unmatched"
     with pytest.raises(AssignmentInvalid, match="all of"):
         async with scene.database.transaction() as tx:
-            await assign_transfer(tx, transfer_id, invoice, 20, note="", actor=TESTER, now=scene.clock())
+            await assign_transfer(tx, transfer_id, invoice, 20, note="", by=TESTER.at(scene.clock()))
     async with scene.database.transaction() as tx:
-        await assign_transfer(tx, transfer_id, invoice, None, note="", actor=TESTER, now=scene.clock())
+        await assign_transfer(tx, transfer_id, invoice, None, note="", by=TESTER.at(scene.clock()))
     assert await scene.statuses() == {"paid"}
     scene.clock.advance(days=1)
     await scene.run()
@@ -250,7 +250,7 @@ async def test_billing_can_change_with_orders_that_wait(card_billing: CardBillin
     assert await scene.status(third) == "paid"
     async with scene.database.transaction() as tx:
         change = AccountChange(payment_method=PaymentMethod.INVOICE)
-        await change_account(tx, scene.scope, change, actor=TESTER, now=scene.clock())
+        await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
     scene.clock.now = APRIL
     await scene.run()
     assert await scene.status(first) == "paid"
@@ -264,7 +264,7 @@ async def test_orders_of_a_closed_account_are_billed_at_the_end_of_the_month(car
     order = await scene.order_small(60)
     await scene.run()
     async with scene.database.transaction() as tx:
-        await close_account(tx, scene.scope, "Gone", actor=TESTER, now=scene.clock())
+        await close_account(tx, scene.scope, "Gone", by=TESTER.at(scene.clock()))
     scene.clock.now = APRIL
     await scene.run()
     assert (await scene.status(order), await scene.taken()) == ("paid", [60])
@@ -288,7 +288,7 @@ async def test_a_payment_of_another_amount_waits_for_a_person_and_goes_back(card
     async with scene.database.connection() as connection:
         payment = await read_mismatched(connection, scene.gateways, charge["id"])
     async with scene.database.transaction() as tx:
-        await return_mismatched(tx, charge["id"], payment, actor=TESTER, reason="Wrong", now=scene.clock())
+        await return_mismatched(tx, charge["id"], payment, by=TESTER.at(scene.clock()), reason="Wrong")
     await scene.run()
     rows = await scene.fetch("SELECT status, cancellation_reason FROM orders")
     assert [tuple(row) for row in rows] == [("cancelled", "payment_mismatched")]

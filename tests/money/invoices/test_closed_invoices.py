@@ -59,7 +59,7 @@ async def test_money_15_a_cancelled_invoice_is_resent_as_cancelled(billing: Bill
     order = await billing.place_order(world.ours_live.scope)
     await billing.work()
     async with billing.database.transaction() as tx:
-        await cancel_order(tx, order, actor=TESTER, reason="x", now=billing.clock())
+        await cancel_order(tx, order, by=TESTER.at(billing.clock()), reason="x")
     output_of("invoice", "resend", "TN-LIVE-000001", database_url=billing.database._url)
     *_, mail = await billing.mails()
     assert mail["Subject"] == "Invoice TN-LIVE-000001: cancelled on 1 March 2026, do not pay"

@@ -275,7 +275,7 @@ async def test_a_client_account_does_not_see_what_others_ordered(
     orders = [await billing.place_order(scope) for scope in (ours, client)]
     await billing.work()
     async with populated_db.transaction() as tx:
-        _, secret = await issue_key(tx, client, "client key", actor=TESTER, now=billing.clock.now)
+        _, secret = await issue_key(tx, client, "client key", by=TESTER.at(billing.clock.now))
     transport = httpx.ASGITransport(build_app(billing.services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:
         path = f"/v1/orders/{orders[1].id}/invoice"

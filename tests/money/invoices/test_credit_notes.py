@@ -27,14 +27,14 @@ HEAD = "booked_on,amount,currency,payer,reference\n"
 async def _credit(billing: Billing, order: Order, amount_minor: int | None) -> None:
     async with billing.database.transaction() as tx:
         await credit_order(
-            tx, order, amount_minor, cause=CreditCause.REFUND, reason="Late", actor=TESTER, now=billing.clock()
+            tx, order, amount_minor, cause=CreditCause.REFUND, reason="Late", by=TESTER.at(billing.clock())
         )
 
 
 async def _correct(billing: Billing, order: Order, amount_minor: int) -> None:
     invoice = await billing.invoice(order)
     async with billing.database.transaction() as tx:
-        await correct_invoice(tx, invoice, None, amount_minor, reason="x", actor=TESTER, now=billing.clock())
+        await correct_invoice(tx, invoice, None, amount_minor, reason="x", by=TESTER.at(billing.clock()))
 
 
 async def test_numbers_of_credit_notes_have_no_gaps_when_cancellations_race(billing: Billing, world: World) -> None:
@@ -105,7 +105,7 @@ async def test_a_correction_can_make_a_part_payment_sufficient(billing: Billing,
     line = b"2026-03-05,13.00,EUR,Ada,TN-LIVE-000001"
     async with billing.database.transaction() as tx:
         file = SheetFile("march.csv", HEAD.encode() + line)
-        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(billing.clock()))
     assert await billing.status(order) == "placed"
     await _correct(billing, order, 95)
     await billing.work()

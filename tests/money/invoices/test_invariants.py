@@ -94,7 +94,7 @@ async def billing(billing: Billing, world: World) -> Billing:
     await billing.issue.run_once()
     async with billing.database.transaction() as tx:
         file, now = SheetFile("march.csv", STATEMENT), billing.clock.now
-        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=now)
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(now))
     return billing
 
 

@@ -125,7 +125,7 @@ async def test_a_reason_is_quoted_on_one_line(billing: Billing, world: World) ->
     await billing.work()
     async with billing.database.transaction() as tx:
         reason = "Twice.\n\nPlease pay to XX00 instead"
-        await cancel_order(tx, order, actor=TESTER, reason=reason, now=billing.clock())
+        await cancel_order(tx, order, by=TESTER.at(billing.clock()), reason=reason)
     await billing.work()
     *_, mail = await billing.mails()
     assert "\nReason: Twice. Please pay to XX00 instead\n" in text_of(mail)
@@ -136,7 +136,7 @@ async def test_no_cancellation_is_mailed_for_an_invoice_that_was_not_mailed(bill
     order = await billing.place_order(world.ours_live.scope)
     await billing.issue.run_once()
     async with billing.database.transaction() as tx:
-        await cancel_order(tx, order, actor=TESTER, reason=None, now=billing.clock())
+        await cancel_order(tx, order, by=TESTER.at(billing.clock()), reason=None)
     await billing.work()
     assert await billing.mails() == []
 

@@ -27,7 +27,7 @@ HEAD = "booked_on,amount,currency,payer,reference\n"
 async def _book(billing: Billing, *lines: str) -> None:
     async with billing.database.transaction() as tx:
         file = SheetFile("march.csv", (HEAD + "\n".join(lines)).encode())
-        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(billing.clock()))
 
 
 async def test_debts_are_listed_by_age_without_what_was_paid_or_credited(billing: Billing, world: World) -> None:

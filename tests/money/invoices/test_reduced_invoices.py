@@ -88,7 +88,7 @@ async def test_an_invoice_is_not_settled_with_money_that_was_just_assigned_elsew
     invoice = await billing.invoice(order)
     assigned = await billing.fetchval("SELECT id FROM transfer_assignments")
     async with billing.database.transaction() as tx:
-        await unassign_transfer(tx, assigned, note="Of another customer", actor=TESTER, now=billing.clock())
+        await unassign_transfer(tx, assigned, note="Of another customer", by=TESTER.at(billing.clock()))
         # The worker has found that the invoice is covered, and waits for its order.
         worker = asyncio.create_task(billing.follow_up._take_step(invoice))
         await billing.until_waiting_for_lock()
@@ -101,11 +101,11 @@ async def test_an_invoice_is_not_settled_with_money_that_was_just_assigned_elsew
 async def _credit(billing: Billing, order: Order, minor: int) -> None:
     async with billing.database.transaction() as tx:
         invoice = await billing.invoice(order)
-        await correct_invoice(tx, invoice, None, minor, reason="Agreed", actor=TESTER, now=billing.clock())
+        await correct_invoice(tx, invoice, None, minor, reason="Agreed", by=TESTER.at(billing.clock()))
 
 
 async def _receive(billing: Billing, amount: str) -> None:
     content = f"booked_on,amount,currency,payer,reference\n2026-03-02,{amount},EUR,Ada,TN-LIVE-000001\n"
     async with billing.database.transaction() as tx:
         file = SheetFile("statement.csv", content.encode())
-        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(billing.clock()))

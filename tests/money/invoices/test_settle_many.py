@@ -33,7 +33,7 @@ async def test_event_streams_are_locked_in_one_order_whatever_the_order_of_the_a
     async def import_lines() -> None:
         async with billing.database.transaction() as tx:
             file = SheetFile("march.csv", LINES.encode())
-            await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock())
+            await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(billing.clock()))
 
     async with billing.database.transaction() as tx:
         await tx.execute(LOCK, first)

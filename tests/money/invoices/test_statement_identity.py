@@ -205,4 +205,4 @@ async def test_the_database_books_the_same_money_whatever_the_files(billing: Bil
 async def _import(billing: Billing, content: bytes) -> None:
     async with billing.database.transaction() as tx:
         file, now = SheetFile("file", content), billing.clock.now
-        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=now)
+        await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(now))

@@ -24,7 +24,7 @@ GERMAN_SELLER = {"seller_country": "DE", "seller_vat_id": "DE136695976"}
 async def give_profile(billing: Billing, world: World, **changes: Any) -> None:
     async with billing.database.transaction() as tx:
         organisation_id = world.ours_live.scope.organisation_id
-        await set_tax_profile(tx, organisation_id, changes, actor=TESTER, now=billing.clock.now)
+        await set_tax_profile(tx, organisation_id, changes, by=TESTER.at(billing.clock.now))
 
 
 def with_settings(billing: Billing, **changes: object) -> None:

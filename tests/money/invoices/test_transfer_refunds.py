@@ -23,7 +23,7 @@ class TestRefunds:
         lines = [Line(DAY, 1000, "TN-LIVE-000001", reference="R1"), Line(NEXT, 395, "TN-LIVE-000001", reference="R2")]
         await import_file(billing, camt_file(lines))
         invoice = await billing.invoice(order)
-        facts: dict[str, Any] = {"reason": "goodwill", "actor": TESTER, "now": billing.clock.now}
+        facts: dict[str, Any] = {"reason": "goodwill", "by": TESTER.at(billing.clock.now)}
         async with billing.database.transaction() as tx:
             planned = await plan_return(tx, invoice, 500, **facts)
         assert [each.amount_minor for each in planned] == [395, 105], "from the newest transfer on"
@@ -33,7 +33,7 @@ class TestRefunds:
             with pytest.raises(ReturnInvalid, match=r"8\.95 EUR left"):
                 await plan_return(tx, invoice, 896, **facts)
             for each in planned:
-                await confirm_return(tx, each.id, "x", settings=billing.settings, actor=ADA, now=billing.clock.now)
+                await confirm_return(tx, each.id, "x", settings=billing.settings, by=ADA.at(billing.clock.now))
         assert await states(billing) == ["returned", "returned"]
         await billing.check_invariants()
 
@@ -42,7 +42,7 @@ class TestRefunds:
         await billing.settle(order)
         async with billing.database.transaction() as tx:
             with pytest.raises(ReturnInvalid):
-                await plan_return(tx, await billing.invoice(order), 1, reason="x", actor=TESTER, now=billing.clock.now)
+                await plan_return(tx, await billing.invoice(order), 1, reason="x", by=TESTER.at(billing.clock.now))
 
 
 async def test_a_part_payment_is_returned_when_the_client_cancels(billing: Billing, world: World) -> None:
@@ -52,7 +52,7 @@ async def test_a_part_payment_is_returned_when_the_client_cancels(billing: Billi
     async with billing.database.transaction() as tx:
         locked = await lock_order(tx, order.scope, order.id)
         assert locked is not None
-        await cancel_order(tx, locked, actor=TESTER, reason="Ordered twice", now=billing.clock.now)
+        await cancel_order(tx, locked, by=TESTER.at(billing.clock.now), reason="Ordered twice")
     await billing.work()
     assert await states(billing) == ["to_return"]
     [planned] = await open_returns(billing)

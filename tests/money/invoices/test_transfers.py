@@ -39,9 +39,7 @@ ADA, EVE = (Actor(ActorKind.CLI, f"{name}@desk") for name in ("ada", "eve"))
 async def import_file(billing: Billing, content: bytes) -> list[BookedLine]:
     async with billing.database.transaction() as tx:
         file = SheetFile("march", content)
-        return await import_statement(
-            tx, Mode.LIVE, file, settings=billing.settings, actor=TESTER, now=billing.clock.now
-        )
+        return await import_statement(tx, Mode.LIVE, file, settings=billing.settings, by=TESTER.at(billing.clock.now))
 
 
 async def bill(billing: Billing, world: World, count: int = 1) -> list[Order]:
@@ -67,9 +65,7 @@ async def transfer_id(billing: Billing) -> str:
 async def _plan(billing: Billing, transfer_id: str) -> BankReturn:
     """Ada plans to return all that is left."""
     async with billing.database.transaction() as tx:
-        return await return_transfer(
-            tx, transfer_id, None, reason="a mistake", to=None, actor=ADA, now=billing.clock.now
-        )
+        return await return_transfer(tx, transfer_id, None, reason="a mistake", to=None, by=ADA.at(billing.clock.now))
 
 
 def _run_export(operator: Operator, file: Path) -> CompletedProcess[str]:
@@ -264,7 +260,7 @@ class TestReturning:
         assert done.stdout == "Nothing to export.\n"
         assert "needs the approval" in operator.is_refused("transfer", "returned", planned.id, "--note", "done")
         async with billing.database.transaction() as tx:
-            await approve_return(tx, planned.id, actor=EVE, now=billing.clock.now)
+            await approve_return(tx, planned.id, by=EVE.at(billing.clock.now))
         _export(operator, tmp_path / "y.xml")
         assert _read_sepa((tmp_path / "y.xml").read_bytes())["IBAN"] == [OWN, EVE_IBAN]
         await billing.check_invariants()
@@ -277,15 +273,15 @@ class TestReturning:
         async with billing.database.transaction() as tx:
             with pytest.raises(SecondPersonNeeded):
                 await approve_return(
-                    tx, planned.id, actor=Actor(ActorKind.CLI, "root@x (sudo by ada)"), now=billing.clock.now
+                    tx, planned.id, by=Actor(ActorKind.CLI, "root@x (sudo by ada)").at(billing.clock.now)
                 )
             with pytest.raises(SecondPersonNeeded):
-                await approve_return(tx, planned.id, actor=TESTER, now=billing.clock.now)
+                await approve_return(tx, planned.id, by=TESTER.at(billing.clock.now))
             now = billing.clock.now
             with pytest.raises(SecondPersonNeeded):
-                await confirm_return(tx, planned.id, "x", settings=billing.settings, actor=EVE, now=now)
-            await approve_return(tx, planned.id, actor=EVE, now=now)
-            await confirm_return(tx, planned.id, "by hand", settings=billing.settings, actor=ADA, now=now)
+                await confirm_return(tx, planned.id, "x", settings=billing.settings, by=EVE.at(now))
+            await approve_return(tx, planned.id, by=EVE.at(now))
+            await confirm_return(tx, planned.id, "by hand", settings=billing.settings, by=ADA.at(now))
         assert await states(billing) == ["returned"]
 
     async def test_returns_are_cancelled_and_fail(self, billing: Billing, operator: Operator, tmp_path: Path) -> None:
@@ -312,7 +308,7 @@ class TestReturning:
         planned = await _plan(billing, await transfer_id(billing))
         assert planned.to_other_account
         async with billing.database.transaction() as tx:
-            await approve_return(tx, planned.id, actor=EVE, now=billing.clock.now)
+            await approve_return(tx, planned.id, by=EVE.at(billing.clock.now))
         assert "account is not known" in _run_export(operator, tmp_path / "x.xml").stderr
 
     async def test_a_planned_return_gets_the_account_of_the_payer(
@@ -325,7 +321,7 @@ class TestReturning:
         operator.does(*words, EVE_IBAN, "--name", "Eve", "--note", "they told us by letter")
         assert "another person must approve" in operator.is_refused("transfer", "approve", planned.id)
         async with billing.database.transaction() as tx:
-            await approve_return(tx, planned.id, actor=ADA, now=billing.clock.now)
+            await approve_return(tx, planned.id, by=ADA.at(billing.clock.now))
         _export(operator, tmp_path / "x.xml")
         assert _read_sepa((tmp_path / "x.xml").read_bytes())["IBAN"] == [OWN, EVE_IBAN]
         assert "only a planned return" in operator.is_refused(*words, EVE_IBAN)
@@ -334,7 +330,7 @@ class TestReturning:
         await import_file(billing, camt_file([Line(DAY, 2000, "=1+1", currency="CHF", reference="R1")]))
         planned = await _plan(billing, await transfer_id(billing))
         async with billing.database.transaction() as tx:
-            export: dict[str, Any] = {"settings": billing.settings, "actor": TESTER, "now": billing.clock.now}
+            export: dict[str, Any] = {"settings": billing.settings, "by": TESTER.at(billing.clock.now)}
             with pytest.raises(ReturnInvalid, match="export CHF as CSV"):
                 await export_returns(tx, Mode.LIVE, "CHF", format_="sepa", **export)
             written = await export_returns(tx, Mode.LIVE, "CHF", format_="csv", **export)

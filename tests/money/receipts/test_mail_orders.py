@@ -44,7 +44,7 @@ async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIt
 async def _mail_receipts_to(scene: PayerScene, address: str) -> None:
     async with scene.database.transaction() as tx:
         change = AccountChange(receipt_email=address)
-        await change_account(tx, scene.scope, change, actor=TESTER, now=scene.clock())
+        await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
         await allow_address(tx, scene.scope.organisation_id, address, scene.clock())
 
 
@@ -63,8 +63,7 @@ async def _resend(payer: PayerScene, order: Order, *mails: OrderMail) -> None:
             mails,
             email=None,
             settings=payer.settings,
-            actor=TESTER,
-            now=payer.clock(),
+            by=TESTER.at(payer.clock()),
         )
 
 
@@ -147,9 +146,7 @@ async def test_a_refund_that_failed_meanwhile_is_not_mailed(payer: PayerScene) -
     await payer.mails()
     request = RefundRequest(amount_minor=500, reason="Goodwill")
     async with payer.database.transaction() as tx:
-        await request_refund(
-            tx, payer.scope, order.id, request, settings=payer.settings, actor=TESTER, now=payer.clock()
-        )
+        await request_refund(tx, payer.scope, order.id, request, settings=payer.settings, by=TESTER.at(payer.clock()))
     await payer.run_jobs(payer.refunds)
     assert await payer.fetchval("SELECT kind FROM order_mails") == "refund"
     await payer.execute("UPDATE refunds SET state = 'failed'")
@@ -184,13 +181,11 @@ async def test_no_mail_is_composed_while_orders_are_locked(payer: PayerScene) ->
         request = RefundRequest(amount_minor=500, reason="Goodwill")
         async with payer.database.transaction() as tx:
             await request_refund(
-                tx, payer.scope, order.id, request, settings=payer.settings, actor=TESTER, now=payer.clock()
+                tx, payer.scope, order.id, request, settings=payer.settings, by=TESTER.at(payer.clock())
             )
         how = Cancellation(reason="Ordered twice", with_refund=True)
         async with payer.database.transaction() as tx:
-            await cancel_by_id(
-                tx, payer.scope, cancelled.id, how, settings=payer.settings, actor=TESTER, now=payer.clock()
-            )
+            await cancel_by_id(tx, payer.scope, cancelled.id, how, settings=payer.settings, by=TESTER.at(payer.clock()))
         await payer.run_jobs(payer.refunds)
         await _resend(payer, order, OrderMail.RECEIPT)
         kinds = {row["kind"] for row in await payer.fetch("SELECT kind FROM order_mails")}
@@ -219,8 +214,7 @@ async def test_no_mail_about_an_invoice_is_composed_while_orders_are_locked(serv
                 [OrderMail.INVOICE],
                 email=None,
                 settings=scene.settings,
-                actor=TESTER,
-                now=clock(),
+                by=TESTER.at(clock()),
             )
         kinds = {row["kind"] for row in await scene.fetch("SELECT kind FROM order_mails")}
         await scene.run_jobs(scene.mail_orders)

@@ -41,7 +41,7 @@ def clock() -> ManualClock:
 async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIterator[PayerScene]:
     async with payer_scene(services, world.ours_test, clock) as scene:
         async with scene.database.transaction() as tx:
-            await change_account(tx, scene.scope, AccountChange(receipt_email=BILLING), actor=TESTER, now=scene.clock())
+            await change_account(tx, scene.scope, AccountChange(receipt_email=BILLING), by=TESTER.at(scene.clock()))
             await allow_address(tx, scene.scope.organisation_id, BILLING, scene.clock())
         yield scene
 
@@ -127,7 +127,7 @@ async def test_without_an_address_the_admins_are_mailed_about_a_refund(payer: Pa
     await payer.add_admin()
     order = await _paid(payer)
     async with payer.database.transaction() as tx:
-        await change_account(tx, payer.scope, AccountChange(receipt_email=""), actor=TESTER, now=clock())
+        await change_account(tx, payer.scope, AccountChange(receipt_email=""), by=TESTER.at(clock()))
     await _refund(payer, order, 100)
     *_, mail = await payer.mails()
     assert mail["To"] == "ada@ours.test"

@@ -36,7 +36,7 @@ async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIt
     async with payer_scene(services, world.ours_test, clock) as scene:
         async with scene.database.transaction() as tx:
             change = AccountChange(receipt_email="billing@ours.test", beneficiary=HOSTILE)
-            await change_account(tx, scene.scope, change, actor=TESTER, now=scene.clock())
+            await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
         yield scene
 
 

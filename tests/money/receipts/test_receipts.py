@@ -49,7 +49,7 @@ async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIt
 async def _set_receipts(scene: CardScene, address: str = BILLING) -> None:
     async with scene.database.transaction() as tx:
         change = AccountChange(receipt_email=address)
-        await change_account(tx, scene.scope, change, actor=TESTER, now=scene.clock())
+        await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
         await allow_address(tx, scene.scope.organisation_id, BILLING, scene.clock())
 
 

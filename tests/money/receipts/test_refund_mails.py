@@ -27,7 +27,7 @@ async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIt
     async with payer_scene(services, world.ours_test, clock) as scene:
         async with scene.database.transaction() as tx:
             change = AccountChange(receipt_email=BILLING)
-            await change_account(tx, scene.scope, change, actor=TESTER, now=scene.clock())
+            await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
             await allow_address(tx, scene.scope.organisation_id, BILLING, scene.clock())
         yield scene
 
@@ -43,9 +43,7 @@ async def test_a_partial_refund_is_mailed_once_it_was_made(payer: PayerScene, se
     await payer.work()
     request = RefundRequest(amount_minor=500, reason="One tonne too many")
     async with payer.database.transaction() as tx:
-        await request_refund(
-            tx, payer.scope, order.id, request, settings=payer.settings, actor=TESTER, now=payer.clock()
-        )
+        await request_refund(tx, payer.scope, order.id, request, settings=payer.settings, by=TESTER.at(payer.clock()))
     await payer.mails()
     assert not await payer.mail_orders.run_once(), "not before the gateway has made it"
     await work(services)
@@ -73,8 +71,7 @@ async def test_a_cancelled_paid_order_is_mailed_at_once_and_again_with_its_refun
             order.id,
             Cancellation(reason="Ordered twice", with_refund=True),
             settings=payer.settings,
-            actor=TESTER,
-            now=payer.clock(),
+            by=TESTER.at(payer.clock()),
         )
     _, cancelled = await payer.mails()
     assert cancelled["Subject"] == "[TEST] Your order for €13.95 was cancelled"

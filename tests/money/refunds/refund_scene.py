@@ -40,8 +40,7 @@ class RefundScene(CardScene):
                 order.id,
                 RefundRequest(amount_minor=amount, reason="A gesture"),
                 settings=settings or self.settings,
-                actor=actor,
-                now=self.clock(),
+                by=actor.at(self.clock()),
             )
 
     async def cancel_with_refund(self, order: Order, settings: Settings | None = None) -> Order:
@@ -53,8 +52,7 @@ class RefundScene(CardScene):
                 order.id,
                 cancellation,
                 settings=settings or self.settings,
-                actor=ADA,
-                now=self.clock(),
+                by=ADA.at(self.clock()),
             )
 
     async def dispute(self, order: Order, state: DisputeState) -> None:

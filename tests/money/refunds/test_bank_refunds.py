@@ -42,7 +42,7 @@ async def billing(populated_db: Database, settings: Settings, world: World) -> B
 async def _cancel(billing: Billing, order: Order) -> None:
     async with billing.database.transaction() as tx:
         how = Cancellation(reason="No supply", with_refund=True)
-        await cancel_by_id(tx, order.scope, order.id, how, settings=billing.settings, actor=ADA, now=billing.clock.now)
+        await cancel_by_id(tx, order.scope, order.id, how, settings=billing.settings, by=ADA.at(billing.clock.now))
 
 
 async def _refunds(billing: Billing) -> list[tuple[str, int]]:
@@ -57,7 +57,7 @@ async def _settle(billing: Billing) -> None:
 
 async def _confirm(billing: Billing) -> str:
     [planned] = await open_returns(billing)
-    facts: dict[str, Any] = {"settings": billing.settings, "actor": ADA, "now": billing.clock.now}
+    facts: dict[str, Any] = {"settings": billing.settings, "by": ADA.at(billing.clock.now)}
     async with billing.database.transaction() as tx:
         await confirm_return(tx, planned.id, "Seen at the bank", **facts)
     return planned.id
@@ -65,7 +65,7 @@ async def _confirm(billing: Billing) -> str:
 
 async def test_what_a_correction_took_off_the_invoice_is_not_refunded(billing: Billing, world: World) -> None:
     [order] = await bill(billing, world)
-    facts: dict[str, Any] = {"reason": "Agreed", "actor": ADA, "now": billing.clock.now}
+    facts: dict[str, Any] = {"reason": "Agreed", "by": ADA.at(billing.clock.now)}
     async with billing.database.transaction() as tx:
         await correct_invoice(tx, await billing.invoice(order), None, 200, **facts)
     await import_file(billing, camt_file([Line(DAY, TOTAL - 200, "TN-LIVE-000001", reference="R1")]))
@@ -87,7 +87,7 @@ async def test_a_refund_whose_return_comes_back_is_repeated(billing: Billing, wo
     await _settle(billing)
     assert await _refunds(billing) == [("succeeded", TOTAL)]
     async with billing.database.transaction() as tx:
-        await fail_refund_return(tx, sent, "The account is closed", actor=ADA, now=billing.clock.now)
+        await fail_refund_return(tx, sent, "The account is closed", by=ADA.at(billing.clock.now))
     await _settle(billing)
     assert await _refunds(billing) == [("failed", TOTAL), ("due", TOTAL)]
     assert await billing.fetchval("SELECT refunded_minor FROM orders") == 0
@@ -107,14 +107,14 @@ async def test_a_refund_whose_return_may_be_made_is_not_settled_by_hand(billing:
     sent = await _confirm(billing)
     await _settle(billing)
     async with billing.database.transaction() as tx:
-        await fail_refund_return(tx, sent, "The account is closed", actor=ADA, now=billing.clock.now)
+        await fail_refund_return(tx, sent, "The account is closed", by=ADA.at(billing.clock.now))
     await _settle(billing)
     [planned] = await open_returns(billing)
     repeated = str(await billing.fetchval("SELECT id FROM refunds WHERE state = 'due'"))
     for confirm in (True, False):
         async with billing.database.transaction() as tx:
             with pytest.raises(RefundNotSettleable, match=f"`tonne transfer returned {planned.id}`"):
-                await settle_refund(tx, repeated, "Paid in cash", actor=ADA, now=billing.clock.now)
+                await settle_refund(tx, repeated, "Paid in cash", by=ADA.at(billing.clock.now))
         if confirm:
             await _confirm(billing)
     await _settle(billing)

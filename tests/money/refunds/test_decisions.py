@@ -17,12 +17,12 @@ from tonne.selling.orders.model import Order
 
 async def _decline(scene: RefundScene, refund: Refund, actor: Actor = BEN) -> Refund:
     async with scene.database.transaction() as tx:
-        return await decline_refund(tx, refund.id, "No reason to refund", actor=actor, now=scene.clock())
+        return await decline_refund(tx, refund.id, "No reason to refund", by=actor.at(scene.clock()))
 
 
 async def _settle(scene: RefundScene, refund_id: str) -> None:
     async with scene.database.transaction() as tx:
-        await settle_refund(tx, refund_id, "Paid in cash", actor=ADA, now=scene.clock())
+        await settle_refund(tx, refund_id, "Paid in cash", by=ADA.at(scene.clock()))
 
 
 async def _awaiting(scene: RefundScene, order: Order, amount: int) -> Refund:
@@ -63,7 +63,7 @@ async def test_only_a_refund_that_waits_for_approval_is_declined(scene: RefundSc
         await _decline(scene, due)
     waiting = await _awaiting(scene, order, 300)
     async with scene.database.transaction() as tx:
-        await approve_refund(tx, waiting.id, actor=BEN, now=scene.clock())
+        await approve_refund(tx, waiting.id, by=BEN.at(scene.clock()))
     with pytest.raises(RefundNotWaiting):
         await _decline(scene, waiting)
 
@@ -77,7 +77,7 @@ async def test_the_refund_of_a_cancelled_order_is_owed_and_not_declined(scene: R
     for row in refunds:
         async with scene.database.transaction() as tx:
             with pytest.raises(RefundOwed, match="is cancelled, so its payment goes back"):
-                await decline_refund(tx, row["id"], "No", actor=BEN, now=scene.clock())
+                await decline_refund(tx, row["id"], "No", by=BEN.at(scene.clock()))
     assert {state for state, _ in await scene.states(order)} == {"approval"}
     assert await scene.breaches() == {}
 

@@ -28,7 +28,7 @@ async def _decide(scene: RefundScene, charge_id: str, *, accept: bool) -> Order:
         payment = await read_mismatched(connection, scene.gateways, charge_id)
     decide = accept_mismatched if accept else return_mismatched
     async with scene.database.transaction() as tx:
-        return await decide(tx, charge_id, payment, actor=ADA, reason="Agreed by phone", now=scene.clock())
+        return await decide(tx, charge_id, payment, by=ADA.at(scene.clock()), reason="Agreed by phone")
 
 
 @pytest.mark.parametrize("difference", [-1, 1])

@@ -18,7 +18,7 @@ PENDING_REFUND, FAILING_REFUND = "4000000000007726", "4000000000005126"
 
 async def _approve(scene: RefundScene, refund: Refund, actor: Actor) -> None:
     async with scene.database.transaction() as tx:
-        await approve_refund(tx, refund.id, actor=actor, now=scene.clock())
+        await approve_refund(tx, refund.id, by=actor.at(scene.clock()))
 
 
 async def test_a_partial_refund_changes_neither_status_nor_grams(scene: RefundScene) -> None:
@@ -148,13 +148,13 @@ async def test_an_operator_repeats_a_failed_refund_at_once(scene: RefundScene) -
     scene.gateway.lost_refunds = 1
     await scene.send()
     async with scene.database.transaction() as tx:
-        due = await retry_refund(tx, first.id, actor=ADA, now=scene.clock())
+        due = await retry_refund(tx, first.id, by=ADA.at(scene.clock()))
     assert due.repeats == first.id
     await scene.send()
     assert await scene.states(order) == [("failed", 500), ("succeeded", 500)]
     async with scene.database.transaction() as tx:
         with pytest.raises(RefundNotWaiting):
-            await retry_refund(tx, first.id, actor=ADA, now=scene.clock())
+            await retry_refund(tx, first.id, by=ADA.at(scene.clock()))
 
 
 async def test_a_refund_that_keeps_failing_is_settled_by_hand(scene: RefundScene) -> None:
@@ -162,12 +162,12 @@ async def test_a_refund_that_keeps_failing_is_settled_by_hand(scene: RefundScene
     first = await scene.refund(order, 500)
     async with scene.database.transaction() as tx:
         with pytest.raises(RefundNotWaiting, match="made automatically"):
-            await settle_refund(tx, first.id, "Paid in cash", actor=ADA, now=scene.clock())
+            await settle_refund(tx, first.id, "Paid in cash", by=ADA.at(scene.clock()))
     scene.gateway.lost_refunds = 1
     await scene.send()
     [second] = await scene.fetch("SELECT id FROM refunds WHERE state = 'due'")
     async with scene.database.transaction() as tx:
-        await settle_refund(tx, second["id"], "Paid in cash", actor=ADA, now=scene.clock())
+        await settle_refund(tx, second["id"], "Paid in cash", by=ADA.at(scene.clock()))
     assert await scene.money(order) == ("paid", "paid", 500)
     scene.clock.advance(days=1)
     await scene.send()

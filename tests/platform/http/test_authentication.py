@@ -112,7 +112,7 @@ class TestBrand:
 async def test_a_revoked_key_is_refused(api: ApiClient, world: World, populated_db: Database) -> None:
     assert (await api.get("/v1/orders")).status_code == 200
     async with populated_db.transaction() as tx:
-        await revoke_key(tx, world.ours_test.key_id, actor=TESTER, now=utc_now())
+        await revoke_key(tx, world.ours_test.key_id, by=TESTER.now())
     answer = await api.get("/v1/orders")
     assert (answer.status_code, codes(answer)) == (401, ["unauthorised"])
     assert (await api.as_key(world.ours_live.key).get("/v1/orders")).status_code == 200
@@ -132,7 +132,7 @@ async def test_a_cached_key_is_refused_within_five_seconds_of_its_revocation(
     headers = {b"authorization": f"Bearer {world.ours_test.key}".encode()}
     await authenticator.identify(headers, "192.0.2.1")
     async with populated_db.transaction() as tx:
-        await revoke_key(tx, world.ours_test.key_id, actor=TESTER, now=utc_now())
+        await revoke_key(tx, world.ours_test.key_id, by=TESTER.now())
     moment += 5
     with pytest.raises(Unauthorised):
         await authenticator.identify(headers, "192.0.2.1")

@@ -179,8 +179,7 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
             world.ours_test.scope,
             WebhookRequest("https://hooks.example.com"),
             box=services.box,
-            actor=TESTER,
-            now=utc_now(),
+            by=TESTER.now(),
         )
     await import_transaction_factors(services.database)
     link = await make_link(services, world.ours_test.scope)
@@ -240,9 +239,9 @@ async def strangers(api: ApiClient, services: Services, world: World) -> list[St
     async with services.database.transaction() as tx:
         theirs_live = await open_tenant(tx, theirs.scope.organisation_id, Mode.LIVE)
         their_client = replace(theirs.scope, account_id=theirs.client_account_id)
-        _, their_client_key = await issue_key(tx, their_client, "client", actor=TESTER, now=now)
-        revoked, revoked_key = await issue_key(tx, ours.scope, "revoked", actor=TESTER, now=now)
-        await revoke_key(tx, revoked.id, actor=TESTER, now=now)
+        _, their_client_key = await issue_key(tx, their_client, "client", by=TESTER.at(now))
+        revoked, revoked_key = await issue_key(tx, ours.scope, "revoked", by=TESTER.at(now))
+        await revoke_key(tx, revoked.id, by=TESTER.at(now))
         # Otherwise the routes of keys would refuse everyone.
         await tx.execute("UPDATE api_keys SET rights = '{api_keys}'")
     mode, everyone = frozenset({Ours.MODE, Ours.EVERYONE}), frozenset({Ours.EVERYONE})

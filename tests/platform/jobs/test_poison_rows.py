@@ -72,7 +72,7 @@ class PoisonScene(Scene):
         await self.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
         card = await describe_card(self.services.card_gateways, Mode.TEST, None, "4242424242424242")
         async with self.services.database.transaction() as tx:
-            await store_card(tx, self.scope, card, actor=TESTER, now=self.clock.now)
+            await store_card(tx, self.scope, card, by=TESTER.at(self.clock.now))
         return await self.place()
 
     async def owe_refunds(self) -> tuple[str, str]:

@@ -123,7 +123,7 @@ async def test_money_1_an_order_placed_before_the_first_import_waits_and_can_be_
     """An inner join with the catalogue made such orders invisible to jobs and to cancelling."""
     services = Services(db, settings, clock)
     async with db.transaction() as tx:
-        organisation = await open_organisation(tx, "Early", Decimal("0.10"), actor=TESTER, now=START)
+        organisation = await open_organisation(tx, "Early", Decimal("0.10"), by=TESTER.at(START))
         tenant = await open_tenant(tx, organisation.id, Mode.TEST)
     transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as http:

@@ -45,7 +45,7 @@ async def count(services: Services, table: str = "offset_links") -> int:
 
 async def other_key(services: Services, world: World) -> str:
     async with services.database.transaction() as tx:
-        _, secret = await issue_key(tx, world.ours_test.scope, "another", actor=TESTER, now=services.clock())
+        _, secret = await issue_key(tx, world.ours_test.scope, "another", by=TESTER.at(services.clock()))
     return secret
 
 

@@ -24,7 +24,7 @@ SELECT concat_ws(E'\n', (SELECT string_agg(api_keys::text, E'\n') FROM api_keys)
 
 async def _issue(db: Database, scope: Scope, name: str = "key") -> tuple[ApiKey, str]:
     async with db.transaction() as tx:
-        return await issue_key(tx, scope, name, actor=TESTER, now=START)
+        return await issue_key(tx, scope, name, by=TESTER.at(START))
 
 
 async def test_a_key_contains_its_mode_and_256_random_bits(populated_db: Database, world: World) -> None:
@@ -61,8 +61,8 @@ async def test_a_revoked_key_is_invalid_and_keeps_its_first_revocation_time(
 ) -> None:
     key, secret = await _issue(populated_db, world.ours_test.scope)
     async with populated_db.transaction() as tx:
-        first = await revoke_key(tx, key.id, actor=TESTER, now=START + timedelta(hours=1))
-        again = await revoke_key(tx, key.id, actor=TESTER, now=START + timedelta(hours=2))
+        first = await revoke_key(tx, key.id, by=TESTER.at(START + timedelta(hours=1)))
+        again = await revoke_key(tx, key.id, by=TESTER.at(START + timedelta(hours=2)))
     assert first.revoked_at == again.revoked_at == START + timedelta(hours=1)
     async with populated_db.connection() as connection:
         assert await key_store.find_valid_key(connection, hash_key(secret.encode()), START) is None
@@ -74,7 +74,7 @@ async def test_a_revoked_key_is_invalid_and_keeps_its_first_revocation_time(
 async def test_revoking_an_unknown_key_fails(populated_db: Database) -> None:
     with pytest.raises(KeyNotFound):
         async with populated_db.transaction() as tx:
-            await revoke_key(tx, "key_gone", actor=TESTER, now=START)
+            await revoke_key(tx, "key_gone", by=TESTER.at(START))
 
 
 async def test_a_key_needs_a_printable_name(populated_db: Database, world: World) -> None:
@@ -94,7 +94,7 @@ async def test_issuing_and_revoking_are_audited_with_the_last_four_characters_on
 ) -> None:
     key, secret = await _issue(populated_db, world.ours_test.scope)
     async with populated_db.transaction() as tx:
-        await revoke_key(tx, key.id, actor=TESTER, now=START)
+        await revoke_key(tx, key.id, by=TESTER.at(START))
         rows = await tx.fetch(
             "SELECT actor, action, details::text FROM audit_log WHERE subject_id = $1 ORDER BY id", key.id
         )

@@ -28,7 +28,7 @@ async def read(api: ApiClient, query: str = "", **headers: str) -> list[dict[str
 
 async def record(db: Database, organisation_id: str | None, action: str, **values: Any) -> None:
     async with db.transaction() as tx:
-        await audit.record(tx, organisation_id, action, **{"actor": TESTER, "at": START, **values})
+        await audit.record(tx, organisation_id, action, **{"by": TESTER.at(START), **values})
 
 
 async def stored(db: Database, action: str) -> list[asyncpg.Record]:
@@ -97,7 +97,7 @@ async def test_keys_of_client_accounts_cannot_read_it(api: ApiClient, world: Wor
     ours = world.ours_test
     async with populated_db.transaction() as tx:
         scope = Scope(ours.scope.organisation_id, ours.client_account_id, Mode.TEST)
-        _, secret = await issue_key(tx, scope, "client", actor=TESTER, now=START)
+        _, secret = await issue_key(tx, scope, "client", by=TESTER.at(START))
     client = api.as_key(secret)
     for headers in ({}, {"Service_Account": ours.scope.account_id}):
         answer = await client.get(LOG, **headers)
@@ -110,7 +110,7 @@ async def test_users_and_hosts_of_the_operator_are_not_shown(
     api: ApiClient, world: World, populated_db: Database
 ) -> None:
     organisation_id = world.ours_test.scope.organisation_id
-    await record(populated_db, organisation_id, "thing.done", actor=OPERATOR, mode=Mode.TEST)
+    await record(populated_db, organisation_id, "thing.done", by=OPERATOR.at(START), mode=Mode.TEST)
     [entry] = await read(api, "&action=thing")
     assert entry["actor"] == {"type": "operator", "id": None, "address": None}
     assert "sudo" not in (await api.get(f"{LOG}?limit=100")).text
@@ -119,9 +119,9 @@ async def test_users_and_hosts_of_the_operator_are_not_shown(
 async def test_filters_combine(api: ApiClient, world: World, populated_db: Database) -> None:
     organisation_id = world.ours_test.scope.organisation_id
     for hours in range(4):
-        values = {"mode": Mode.TEST, "at": START + timedelta(hours=hours), "subject_id": f"thing_{hours % 2}"}
-        actor = Actor(ActorKind.KEY, f"key_{hours}", "203.0.113.9")
-        await record(populated_db, organisation_id, f"thing.step_{hours}", actor=actor, **values)
+        values = {"mode": Mode.TEST, "subject_id": f"thing_{hours % 2}"}
+        by = Actor(ActorKind.KEY, f"key_{hours}", "203.0.113.9").at(START + timedelta(hours=hours))
+        await record(populated_db, organisation_id, f"thing.step_{hours}", by=by, **values)
     since, until = (to_wire(START + timedelta(hours=hours)) for hours in (1, 3))
 
     async def steps(query: str) -> list[int]:
@@ -145,7 +145,7 @@ async def test_pages_are_complete_and_cursors_belong_to_their_filter(
             audit.Entry(action="thing.done", subject_id=str(n), organisation_id=organisation_id, mode=Mode.TEST)
             for n in range(7)
         ]
-        await audit.record_all(tx, entries, actor=TESTER, at=START)
+        await audit.record_all(tx, entries, by=TESTER.at(START))
     seen, after = [], ""
     for _ in range(4):
         page = (await api.get(f"{LOG}?action=thing&limit=2{after}")).json()

@@ -25,7 +25,7 @@ async def issue(services: Services, scope: Scope, *permissions: str, **restricte
     given: dict[str, Any] = {"account_ids": None, "networks": [], "expires_at": None, "now": now, **restricted}
     async with services.database.transaction() as tx:
         limits = check_restrictions(permissions or None, **given)
-        key, secret = await issue_key(tx, scope, "restricted", actor=TESTER, now=now, restrictions=limits)
+        key, secret = await issue_key(tx, scope, "restricted", by=TESTER.at(now), restrictions=limits)
     return key.id, secret
 
 
@@ -33,9 +33,7 @@ async def issue(services: Services, scope: Scope, *permissions: str, **restricte
 async def manager(services: Services, api: ApiClient, world: World) -> ApiClient:
     """A key that may do everything, managing keys included."""
     async with services.database.transaction() as tx:
-        _, secret = await issue_key(
-            tx, world.ours_test.scope, "manager", actor=TESTER, now=utc_now(), rights=[KeyRight.API_KEYS]
-        )
+        _, secret = await issue_key(tx, world.ours_test.scope, "manager", by=TESTER.now(), rights=[KeyRight.API_KEYS])
     return api.as_key(secret)
 
 

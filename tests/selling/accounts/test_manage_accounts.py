@@ -44,7 +44,7 @@ async def create_client(api: ApiClient, name: str = "Fjord Bakery", **body: Any)
 async def issue(services: Services, scope: Scope, *permissions: str, account_ids: list[str] | None = None) -> str:
     async with services.database.transaction() as tx:
         limits = check_restrictions(permissions or None, account_ids, [], None, utc_now())
-        _, secret = await issue_key(tx, scope, "key", actor=TESTER, now=utc_now(), restrictions=limits)
+        _, secret = await issue_key(tx, scope, "key", by=TESTER.now(), restrictions=limits)
     return secret
 
 

@@ -8,7 +8,7 @@ from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
-from tonne.platform.values.context import Mode, Scope, utc_now
+from tonne.platform.values.context import Mode, Scope
 from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
@@ -24,7 +24,7 @@ async def test_an_organisation_reads_its_own_profile(services: Services, world: 
     changes = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), "country": "DE", "tax_id": "136695976"}
     async with services.database.transaction() as tx:
         organisation_id = world.ours_test.scope.organisation_id
-        await set_tax_profile(tx, organisation_id, changes, actor=TESTER, now=utc_now())
+        await set_tax_profile(tx, organisation_id, changes, by=TESTER.now())
     own = (await api.get("/v1/tax-profile")).json()
     assert (own["treatment"], own["rate"], own["is_default"], own["tax_id"]) == ("standard", "19", False, "DE136695976")
     theirs = (await api.as_key(world.theirs_test.key).get("/v1/tax-profile")).json()
@@ -35,6 +35,6 @@ async def test_keys_of_client_accounts_cannot_read_it(services: Services, world:
     ours = world.ours_test
     async with services.database.transaction() as tx:
         scope = Scope(ours.scope.organisation_id, ours.client_account_id, Mode.TEST)
-        _, secret = await issue_key(tx, scope, "client", actor=TESTER, now=utc_now())
+        _, secret = await issue_key(tx, scope, "client", by=TESTER.now())
     refused = await api.as_key(secret).get("/v1/tax-profile")
     assert (refused.status_code, codes(refused)) == (404, ["tax_profile_not_available"])

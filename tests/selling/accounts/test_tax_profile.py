@@ -6,7 +6,7 @@ import pytest
 from tests.support.world import TESTER, World
 from tonne.platform.db.database import Database
 from tonne.platform.values.amounts import NO_TAX, TaxTerms, TaxTreatment
-from tonne.platform.values.context import replace, utc_now
+from tonne.platform.values.context import replace
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import OrganisationNotFound, TaxProfileInvalid
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, check_tax_profile, read_tax_profile, set_tax_profile
@@ -67,12 +67,12 @@ async def test_a_profile_decides_the_terms_of_its_organisation(populated_db: Dat
         assert (await store.find_terms(tx, ours)).tax == NO_TAX
         assert (await store.find_terms(tx, ours, GERMAN)).tax == GERMAN
         changes = {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}
-        await set_tax_profile(tx, organisation_id, changes, actor=TESTER, now=utc_now())
+        await set_tax_profile(tx, organisation_id, changes, by=TESTER.now())
         terms = await store.find_terms(tx, ours, GERMAN)
         assert terms.tax == TaxTerms(TaxTreatment.REVERSE_CHARGE)
         assert terms.at_checkout().tax == GERMAN, "customers at checkout are not the organisation"
         assert (await store.find_terms(tx, world.theirs_test.scope, GERMAN)).tax == GERMAN
-        cleared = await set_tax_profile(tx, organisation_id, {"treatment": None}, actor=TESTER, now=utc_now())
+        cleared = await set_tax_profile(tx, organisation_id, {"treatment": None}, by=TESTER.now())
         assert cleared.tax_id == "FR83404833048"
         assert (await store.find_terms(tx, ours, GERMAN)).tax == GERMAN
 
@@ -84,7 +84,7 @@ async def test_changes_are_audited_and_a_new_treatment_drops_the_rate(populated_
             {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19")},
             {"treatment": TaxTreatment.EXEMPT},
         ):
-            await set_tax_profile(tx, organisation_id, changes, actor=TESTER, now=utc_now())
+            await set_tax_profile(tx, organisation_id, changes, by=TESTER.now())
         assert await read_tax_profile(tx, organisation_id) == TaxProfile(treatment=TaxTreatment.EXEMPT)
         rows = await tx.fetch("SELECT before, after FROM audit_log WHERE action = 'organisation.tax_set' ORDER BY id")
     assert [row["after"] for row in rows] == [

@@ -18,7 +18,7 @@ from tonne.selling.accounts.organisations.change_organisation import open_organi
 
 
 async def _organisation(tx: Connection, name: str = "Ours", fee_rate: str = "0.10") -> str:
-    return (await open_organisation(tx, name, Decimal(fee_rate), actor=TESTER, now=START)).id
+    return (await open_organisation(tx, name, Decimal(fee_rate), by=TESTER.at(START))).id
 
 
 def _account(organisation_id: str, **changes: Any) -> Account:

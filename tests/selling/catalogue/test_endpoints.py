@@ -7,7 +7,7 @@ import httpx
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
 from tonne.platform.db.database import Database
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.bundle_store import switch_bundle
 
 BUNDLE_FIELDS = [
@@ -182,7 +182,7 @@ async def test_a_disabled_bundle_is_not_listed_but_can_be_read(
 ) -> None:
     bundle = world.bundles_test["wind-power"]
     async with populated_db.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=False, actor=TESTER, now=utc_now())
+        await switch_bundle(tx, bundle, enabled=False, by=TESTER.now())
     listed = {item["id"] for item in await read_all(api, "/v1/bundles", 100)}
     assert listed == set(world.bundles_test.values()) - {bundle}
     for off_sale in (bundle, world.disabled_bundle_test):

@@ -132,7 +132,7 @@ async def test_security_7_switching_a_bundle_is_in_the_audit_log(db: Database) -
     async with db.transaction() as tx:
         bundle_id = await tx.fetchval("SELECT id FROM bundles WHERE slug = 'forest'")
         for enabled in (False, False, True):
-            await switch_bundle(tx, bundle_id, enabled=enabled, actor=TESTER, now=NOW)
+            await switch_bundle(tx, bundle_id, enabled=enabled, by=TESTER.at(NOW))
         rows = await tx.fetch(
             "SELECT action, mode, before, after FROM audit_log WHERE subject_id = $1 AND action <> 'bundle.created' "
             "ORDER BY action",

@@ -13,7 +13,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import DECIMALS
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.bundle_store import switch_bundle
 from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
@@ -59,7 +59,7 @@ async def run(
     files = {kind: SheetFile(kind, text.encode()) for kind, text in texts.items()}
     async with db.transaction() as tx:
         return await import_files(
-            tx, mode, files, NOW, currency=currency, actor=TESTER, max_rate_change=max_rate_change
+            tx, mode, files, currency=currency, by=TESTER.at(NOW), max_rate_change=max_rate_change
         )
 
 
@@ -93,13 +93,13 @@ def counts(report: ImportReport) -> dict[str, tuple[int, int, int, int]]:
 async def test_importing_the_demo_catalogue_again_changes_nothing(db: Database) -> None:
     for mode in Mode:
         async with db.transaction() as tx:
-            first = await import_files(tx, mode, demo_files(mode), NOW, currency="EUR", actor=TESTER)
+            first = await import_files(tx, mode, demo_files(mode), currency="EUR", by=TESTER.at(NOW))
         assert (first.version, first.changed) == (1, True)
         assert counts(first)["projects.csv"] == (14, 0, 0, 0)
     before = await contents(db)
     for mode in Mode:
         async with db.transaction() as tx:
-            again = await import_files(tx, mode, demo_files(mode), NOW, actor=TESTER)
+            again = await import_files(tx, mode, demo_files(mode), by=TESTER.at(NOW))
         assert (again.version, again.changed) == (1, False)
         assert all(not file and file.unchanged_count for file in again.files)
     assert await contents(db) == before
@@ -107,7 +107,7 @@ async def test_importing_the_demo_catalogue_again_changes_nothing(db: Database) 
 
 async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Database) -> None:
     async with db.transaction() as tx:
-        await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), NOW, currency="EUR", actor=TESTER)
+        await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(NOW))
         bundles = await tx.fetch("SELECT id, unit_price_minor, enabled FROM bundles")
         selection = json.loads(await tx.fetchval("SELECT default_bundle_selection FROM catalogues"))
         rates = await tx.fetch("SELECT quote FROM exchange_rates WHERE base = 'EUR' AND as_of < $1", NOW)
@@ -347,7 +347,7 @@ async def test_a_bundle_can_be_disabled_and_enabled(db: Database) -> None:
     bundle_id = next(row["id"] for row in (await contents(db))["bundles"] if row["slug"] == "forest")
     for enabled, version in ((False, 2), (False, 2), (True, 3)):
         async with db.transaction() as tx:
-            await switch_bundle(tx, bundle_id, enabled=enabled, actor=TESTER, now=utc_now())
+            await switch_bundle(tx, bundle_id, enabled=enabled, by=TESTER.now())
         stored = await contents(db)
         assert stored["catalogues"][0]["version"] == version
         assert next(row["enabled"] for row in stored["bundles"] if row["id"] == bundle_id) is enabled
@@ -365,7 +365,7 @@ async def test_concurrent_imports_run_one_after_the_other(db: Database) -> None:
     await import_basics(db)
     files = {kind: SheetFile(kind, text.encode()) for kind, text in lots("A,1,10").items()}
     async with db.transaction() as tx:
-        first = await import_files(tx, Mode.TEST, files, NOW, actor=TESTER)
+        first = await import_files(tx, Mode.TEST, files, by=TESTER.at(NOW))
         second = asyncio.create_task(run(db, lots("A,1,10", "A,11,20")))
         await wait_until_blocked(db, 1)
     assert (first.version, counts(first)) == (2, {"lots.csv": (1, 0, 0, 0)})

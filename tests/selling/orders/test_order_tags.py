@@ -95,7 +95,7 @@ async def _rewritten(tx: Connection, order: Order) -> None:
 
 async def _urls(tx: Connection, _: Order) -> None:
     urls = ("http://tonne.test", "https://new.example.com")
-    assert await rewrite_urls_any_account(tx, *urls, is_dry_run=False, actor=TESTER, now=utc_now()) == 1
+    assert await rewrite_urls_any_account(tx, *urls, is_dry_run=False, by=TESTER.now()) == 1
 
 
 async def _payment(tx: Connection, order: Order) -> None:
@@ -144,7 +144,7 @@ async def test_a_tag_covers_the_account_the_mode_and_what_the_key_may_do(
     scope = world.ours_test.scope
     async with services.database.transaction() as tx:
         (_, reading), (_, blind) = [
-            await issue_key(tx, scope, "key", restrictions=KeyRestrictions((name,)), actor=TESTER, now=utc_now())
+            await issue_key(tx, scope, "key", restrictions=KeyRestrictions((name,)), by=TESTER.now())
             for name in ("orders:read", "estimates:read")
         ]
     tags = [

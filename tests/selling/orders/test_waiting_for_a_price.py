@@ -13,7 +13,7 @@ from tests.support.world import TESTER, World, open_tenant
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import Mode, to_wire, utc_now
+from tonne.platform.values.context import Mode, to_wire
 from tonne.selling.catalogue.bundle_store import switch_bundle
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.stock.lots.import_lots import import_files
@@ -38,7 +38,7 @@ async def import_rate(database: Database) -> None:
     content = b"base,quote,rate,source,as_of\nEUR,NOK,11.80,bank,2026-11-01T08:00:00Z\n"
     async with database.transaction() as tx:
         files = {FileKind.EXCHANGE_RATES: SheetFile("rates.csv", content)}
-        await import_files(tx, Mode.TEST, files, START + timedelta(days=1), actor=TESTER)
+        await import_files(tx, Mode.TEST, files, by=TESTER.at(START + timedelta(days=1)))
 
 
 async def events_of(database: Database, order_id: str) -> list[tuple[str, str]]:
@@ -165,7 +165,7 @@ async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is
 ) -> None:
     bundle = world.bundles_test["forest-mix"]
     async with services.database.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=False, actor=TESTER, now=utc_now())
+        await switch_bundle(tx, bundle, enabled=False, by=TESTER.now())
     received = await api.order()
     assert received["status"] == "received"
     assert codes(await api.post("/v1/orders/by-value/quote", {"value": "5"})) == ["price_unavailable"]
@@ -174,7 +174,7 @@ async def test_a_default_that_is_no_longer_on_sale_makes_orders_wait_until_it_is
     clock.now += UNIT_OF_WAITING
     assert await run_all(services) == 1
     async with services.database.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=True, actor=TESTER, now=utc_now())
+        await switch_bundle(tx, bundle, enabled=True, by=TESTER.now())
     clock.now += UNIT_OF_WAITING
     assert await run_all(services) == 1
     placed = (await api.get(f"/v1/orders/{received['id']}")).json()
@@ -188,7 +188,7 @@ async def test_a_waiting_order_whose_chosen_bundle_is_gone_fails_at_once(
     bundle = world.bundles_test["wind-power"]
     received = await norwegian.order(bundle_selection=[{"bundle_id": bundle}])
     async with services.database.transaction() as tx:
-        await switch_bundle(tx, bundle, enabled=False, actor=TESTER, now=utc_now())
+        await switch_bundle(tx, bundle, enabled=False, by=TESTER.now())
     await import_rate(services.database)
     clock.now += UNIT_OF_WAITING
     assert await run_all(services) == 1

@@ -118,7 +118,7 @@ class Shop(Scene):
 
     async def invalidate(self, lot_id: str, reason: str) -> Invalidation:
         async with self.database.transaction() as tx:
-            return await invalidate_lot(tx, lot_id, reason=reason, actor=TESTER, now=self.clock.now)
+            return await invalidate_lot(tx, lot_id, reason=reason, by=TESTER.at(self.clock.now))
 
     async def case_states(self, lot_id: str) -> dict[str, str]:
         """The state of each order that held credits of an invalid lot."""
@@ -142,7 +142,7 @@ class Shop(Scene):
     async def import_files(self, files: dict[FileKind, list[str]]) -> None:
         contents = {kind: SheetFile(kind, "\n".join(lines).encode()) for kind, lines in files.items()}
         async with self.database.transaction() as tx:
-            await import_files(tx, self.mode, contents, self.clock.now, actor=TESTER)
+            await import_files(tx, self.mode, contents, by=TESTER.at(self.clock.now))
 
     def bundle_id(self, bundle: str) -> str:
         return self._bundle_ids[bundle]
@@ -241,7 +241,7 @@ class Shop(Scene):
             csv.writer(text).writerow((task.parcel_id, *serials, day, url))
         content, now = text.getvalue().encode(), self.clock.now
         async with self.database.transaction() as tx:
-            return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), now=now, actor=TESTER)
+            return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), by=TESTER.at(now))
 
     async def check_supply(self) -> None:
         """The invariants of this package. Orders of `buy_at_checkout` have no charge, which violates another one."""

@@ -35,7 +35,7 @@ async def confirm(shop: Shop, *lines: dict[str, Any]) -> ConfirmationReport:
     writer.writerows(lines)
     file = SheetFile("done.csv", text.getvalue().encode())
     async with shop.database.transaction() as tx:
-        return await import_confirmations(tx, shop.mode, file, now=shop.clock.now, actor=TESTER)
+        return await import_confirmations(tx, shop.mode, file, by=TESTER.at(shop.clock.now))
 
 
 async def errors_of(shop: Shop, *lines: dict[str, Any]) -> list[str]:

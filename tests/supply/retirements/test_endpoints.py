@@ -288,6 +288,6 @@ async def test_every_account_of_the_organisation_sees_the_same_list(api: ApiClie
     await trial.work()
     async with trial.services.database.transaction() as tx:
         _, key = await issue_key(
-            tx, Scope(ours.organisation_id, ours.account_id, Mode.TEST), "k", actor=TESTER, now=trial.clock.now
+            tx, Scope(ours.organisation_id, ours.account_id, Mode.TEST), "k", by=TESTER.at(trial.clock.now)
         )
     assert await retirements(api.as_key(key)) == await retirements(api) != []

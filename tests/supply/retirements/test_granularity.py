@@ -45,7 +45,7 @@ async def test_money_16_an_allocation_that_waits_for_the_import_uses_the_new_gra
     order = await live.buy(await live.account("Ada"), 3 * KILOGRAM, "mix")
     files = {kind: SheetFile(kind, "\n".join(lines).encode()) for kind, lines in project(TONNE).items()}
     async with live.database.transaction() as tx:
-        await import_files(tx, live.mode, files, live.clock.now, actor=TESTER)
+        await import_files(tx, live.mode, files, by=TESTER.at(live.clock.now))
         allocation = asyncio.create_task(live.work())
         await live.until_waiting_for_lock()
     await allocation

@@ -38,7 +38,7 @@ async def selling(shop: Shop, tonnes: int = 5) -> str:
 
 
 async def invalidate(shop: Shop, tx: Connection, lot_id: str) -> None:
-    await invalidate_lot(tx, lot_id, reason=REASON, actor=TESTER, now=shop.clock.now)
+    await invalidate_lot(tx, lot_id, reason=REASON, by=TESTER.at(shop.clock.now))
 
 
 async def allocate(shop: Shop, tx: Connection, order: Order) -> None:
@@ -188,7 +188,7 @@ async def test_a_worker_that_dies_loses_nothing(live: Shop) -> None:
     await live.invalidate(lot_id, REASON)
     await live.supply("A", 2021, 5)
     async with live.database.transaction() as tx:
-        await resolve_lot_cases(tx, lot_id, None, Decision.RESUPPLY, actor=TESTER, now=live.clock.now)
+        await resolve_lot_cases(tx, lot_id, None, Decision.RESUPPLY, by=TESTER.at(live.clock.now))
     with contextlib.suppress(Killed):
         async with live.database.transaction() as tx:
             (case,) = await claim_cases(tx, live.clock.now, 1)

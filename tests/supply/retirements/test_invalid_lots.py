@@ -16,7 +16,7 @@ REASON = "The registry cancelled the credits of this block."
 async def resolve(shop: Shop, lot_id: str, decision: Decision, *orders: Order) -> list[LotCase]:
     ids = [order.id for order in orders] or None
     async with shop.database.transaction() as tx:
-        return await resolve_lot_cases(tx, lot_id, ids, decision, actor=TESTER, now=shop.clock.now)
+        return await resolve_lot_cases(tx, lot_id, ids, decision, by=TESTER.at(shop.clock.now))
 
 
 async def test_free_grams_leave_supply_at_once(live: Shop) -> None:

@@ -31,7 +31,7 @@ async def import_lots(shop: Shop, *lines: dict[str, Any]) -> ImportReport:
     writer.writerows(lines)
     files = {FileKind.LOTS: SheetFile("lots.csv", text.getvalue().encode())}
     async with shop.database.transaction() as tx:
-        return await import_files(tx, shop.mode, files, shop.clock.now, actor=TESTER)
+        return await import_files(tx, shop.mode, files, by=TESTER.at(shop.clock.now))
 
 
 async def errors_of(shop: Shop, *lines: dict[str, Any]) -> list[str]:

@@ -44,7 +44,7 @@ async def imported(shop: Shop, *lines: dict[str, Any], pages: tuple[RegistryPage
     writer.writerows(lines)
     file = SheetFile("done.csv", text.getvalue().encode())
     async with shop.database.transaction() as tx:
-        return await import_confirmations(tx, shop.mode, file, now=shop.clock.now, actor=TESTER, pages=pages)
+        return await import_confirmations(tx, shop.mode, file, by=TESTER.at(shop.clock.now), pages=pages)
 
 
 def filled(line: dict[str, Any], **changes: str) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class Life:
             decision = self.rng.choice(decisions or tuple(Decision))
             async with self.shop.database.transaction() as tx:
                 now = self.shop.clock.now
-                await resolve_lot_cases(tx, case["lot_id"], [case["order_id"]], decision, actor=TESTER, now=now)
+                await resolve_lot_cases(tx, case["lot_id"], [case["order_id"]], decision, by=TESTER.at(now))
 
     async def resupply(self) -> None:
         await self.shop.services.resupply_orders.run_once()

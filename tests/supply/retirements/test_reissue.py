@@ -39,8 +39,7 @@ async def reissue(shop: Shop, order: Order, name: str, reason: str = "The name w
             structs.replace(locked, beneficiary=name),
             reason=reason,
             settings=shop.settings,
-            actor=TESTER,
-            now=shop.clock.now,
+            by=TESTER.at(shop.clock.now),
         )
 
 
@@ -49,7 +48,7 @@ async def withdraw(shop: Shop, order: Order) -> str:
         locked = await lock_order(tx, order.scope, order.id)
         assert locked is not None
         return await withdraw_certificate(
-            tx, locked, reason="The credits were cancelled.", actor=TESTER, now=shop.clock.now
+            tx, locked, reason="The credits were cancelled.", by=TESTER.at(shop.clock.now)
         )
 
 

@@ -31,8 +31,7 @@ async def rename(shop: Shop, order: Order, to: Beneficiary = NEW) -> Order:
             to,
             reason="The name was misspelt.",
             settings=shop.settings,
-            actor=TESTER,
-            now=shop.clock.now,
+            by=TESTER.at(shop.clock.now),
         )
 
 
@@ -135,7 +134,7 @@ async def test_orders_that_get_no_certificate_keep_their_name(live: Shop) -> Non
     async with live.database.transaction() as tx:
         locked = await lock_order(tx, done.scope, done.id)
         assert locked is not None
-        await withdraw_certificate(tx, locked, reason="Cancelled.", actor=TESTER, now=live.clock.now)
+        await withdraw_certificate(tx, locked, reason="Cancelled.", by=TESTER.at(live.clock.now))
     with pytest.raises(CertificateNotValid):
         await rename(live, done)
 
@@ -199,4 +198,4 @@ async def test_a_list_that_was_exported_before_the_rename_is_refused(live: Shop)
 
 async def import_file(shop: Shop, file: SheetFile) -> None:
     async with shop.database.transaction() as tx:
-        await import_confirmations(tx, shop.mode, file, now=shop.clock.now, actor=TESTER)
+        await import_confirmations(tx, shop.mode, file, by=TESTER.at(shop.clock.now))

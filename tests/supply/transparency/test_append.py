@@ -94,10 +94,8 @@ async def test_a_certificate_that_is_withdrawn_and_then_replaced_has_a_statement
     async with scene.database.transaction() as tx:
         locked = await lock_order(tx, order.scope, order.id)
         assert locked is not None
-        await withdraw_certificate(tx, locked, reason="A wrong lot.", actor=TESTER, now=scene.clock())
-        await reissue_certificate(
-            tx, locked, reason="Of Ada.", settings=scene.settings, actor=TESTER, now=scene.clock()
-        )
+        await withdraw_certificate(tx, locked, reason="A wrong lot.", by=TESTER.at(scene.clock()))
+        await reissue_certificate(tx, locked, reason="Of Ada.", settings=scene.settings, by=TESTER.at(scene.clock()))
     await scene.append_all()
     logged = [(each.statement["kind"], each.names and each.names["reason"]) for each in await scene.openings()]
     assert logged == [

@@ -82,7 +82,7 @@ async def test_every_invariant_of_the_log_finds_its_violation(scene: LogScene) -
     async with scene.database.transaction() as tx:
         locked = await lock_order(tx, order.scope, order.id)
         assert locked is not None
-        await withdraw_certificate(tx, locked, reason="Wrong.", actor=TESTER, now=scene.clock())
+        await withdraw_certificate(tx, locked, reason="Wrong.", by=TESTER.at(scene.clock()))
     await scene.publish_all()
     await scene.check_invariants()
     assert {name for name, _, _ in VIOLATIONS} == _NAMES

@@ -70,8 +70,8 @@ async def test_what_became_of_a_certificate_is_proven_too(scene: LogScene) -> No
     async with scene.database.transaction() as tx:
         locked = await lock_order(tx, order.scope, order.id)
         assert locked is not None
-        await withdraw_certificate(tx, locked, reason="A wrong lot.", actor=TESTER, now=scene.clock())
-        await reissue_certificate(tx, locked, reason="New", settings=scene.settings, actor=TESTER, now=scene.clock())
+        await withdraw_certificate(tx, locked, reason="A wrong lot.", by=TESTER.at(scene.clock()))
+        await reissue_certificate(tx, locked, reason="New", settings=scene.settings, by=TESTER.at(scene.clock()))
     old = await scene.evidence(number)
     assert old is not None
     assert old.all == issued
@@ -93,7 +93,7 @@ async def test_erasing_a_person_leaves_the_facts_provable_and_the_name_closed(sc
     async with scene.database.transaction() as tx:
         locked = await lock_order(tx, order.scope, order.id)
         assert locked is not None
-        await withdraw_certificate(tx, locked, reason="Wrong for Ada Keller.", actor=TESTER, now=scene.clock())
+        await withdraw_certificate(tx, locked, reason="Wrong for Ada Keller.", by=TESTER.at(scene.clock()))
     if is_logged:
         await scene.publish_all()
     number = (await scene.certificate(order))["number"]

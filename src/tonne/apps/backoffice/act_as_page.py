@@ -28,13 +28,13 @@ class ActAsPage(DashboardPage, frozen=True):
             return await self.show(viewer, form)
         try:
             async with self.database.transaction() as tx:
-                await start_acting(tx, viewer.session, organisation_id, reason, actor=viewer.actor, now=self.clock())
+                await start_acting(tx, viewer.session, organisation_id, reason, by=viewer.actor.at(self.clock()))
         except OrganisationNotFound as error:
             raise DashboardPageNotFound(_UNKNOWN) from error
         return see_other(organisation_base(viewer.mode, organisation_id))
 
     async def end(self, viewer: OperatorViewer, _: Form) -> Response:
-        organisation_id = await self.database.commit(stop_acting, viewer.session, actor=viewer.actor, now=self.clock())
+        organisation_id = await self.database.commit(stop_acting, viewer.session, by=viewer.actor.at(self.clock()))
         if organisation_id is None:
             return see_other(viewer.base)
         return see_other(f"{viewer.base}/customers/{organisation_id}?done=act_as_ended")

@@ -72,7 +72,7 @@ class CustomersPage(DashboardPage, frozen=True):
             return self._new(viewer, form)
         now = self.clock()
         async with self.saving(form) as tx:
-            opened = await open_organisation(tx, name, fee_rate, actor=viewer.actor, now=now)
+            opened = await open_organisation(tx, name, fee_rate, by=viewer.actor.at(now))
             await invite(
                 tx,
                 self.settings,
@@ -81,8 +81,7 @@ class CustomersPage(DashboardPage, frozen=True):
                 Role.OWNER,
                 granter=None,
                 invited_by=self.settings.seller_name,
-                actor=viewer.actor,
-                now=now,
+                by=viewer.actor.at(now),
             )
         if form.faults:
             return self._new(viewer, form)
@@ -170,7 +169,7 @@ class CustomerPage(DashboardPage, frozen=True):
         if rate is None:
             return await self.show(viewer, form)
         async with self.database.transaction() as tx:
-            await change_organisation.set_fee_rate(tx, customer.id, rate, actor=viewer.actor, now=self.clock())
+            await change_organisation.set_fee_rate(tx, customer.id, rate, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/customers/{customer.id}?done=fee")
 
     async def add_admin(self, viewer: OperatorViewer, form: Form) -> Response:
@@ -179,14 +178,14 @@ class CustomerPage(DashboardPage, frozen=True):
         if form.faults:
             return await self.show(viewer, form)
         async with self.database.transaction() as tx:
-            await change_organisation.add_admin(tx, customer.id, email, actor=viewer.actor, now=self.clock())
+            await change_organisation.add_admin(tx, customer.id, email, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_added")
 
     async def remove_admin(self, viewer: OperatorViewer, form: Form) -> Response:
         customer = await self._find(viewer.request)
         async with self.saving(form) as tx:
             email = form.value("email")
-            await change_organisation.remove_admin(tx, customer.id, email, actor=viewer.actor, now=self.clock())
+            await change_organisation.remove_admin(tx, customer.id, email, by=viewer.actor.at(self.clock()))
         if form.faults:
             return await self.show(viewer, form)
         return see_other(f"{viewer.base}/customers/{customer.id}?done=admin_removed")
@@ -204,8 +203,7 @@ class CustomerPage(DashboardPage, frozen=True):
                     customer.id,
                     reason,
                     disable_pages=form.is_checked("disable_pages"),
-                    actor=viewer.actor,
-                    now=self.clock(),
+                    by=viewer.actor.at(self.clock()),
                 )
         if form.faults:
             return self._closing(viewer, customer, form)
@@ -217,7 +215,7 @@ class CustomerPage(DashboardPage, frozen=True):
     async def reopen(self, viewer: OperatorViewer, form: Form) -> Response:
         customer = await self._find(viewer.request)
         async with self.saving(form) as tx:
-            await reopen_customer(tx, customer.id, actor=viewer.actor, now=self.clock())
+            await reopen_customer(tx, customer.id, by=viewer.actor.at(self.clock()))
         if form.faults:
             return self._reopening(viewer, customer, form)
         return see_other(f"{viewer.base}/customers/{customer.id}?done=customer_reopened")

@@ -56,10 +56,10 @@ class LimitsPage(DashboardPage, frozen=True):
             return self._account_page(viewer, found, form)
         async with self.saving(form) as tx:
             scope, change = account.scope, AccountChange(billing=billing)
-            await change_account(tx, scope, change, actor=viewer.actor, now=now)
-            await set_account_limits(tx, scope, limits, actor=viewer.actor, now=now)
+            await change_account(tx, scope, change, by=viewer.actor.at(now))
+            await set_account_limits(tx, scope, limits, by=viewer.actor.at(now))
             place = (scope.organisation_id, scope.account_id, scope.mode)
-            await set_hold_quota(tx, *place, hold_quota_grams, actor=viewer.actor, now=now)
+            await set_hold_quota(tx, *place, hold_quota_grams, by=viewer.actor.at(now))
         if form.faults:
             return self._account_page(viewer, found, form)
         return see_other(f"{viewer.base}/customers/{found.customer.id}?done=limits")
@@ -72,7 +72,7 @@ class LimitsPage(DashboardPage, frozen=True):
         limit = _read_amount(form, "monthly_limit", key.currency) or NONE
         if form.faults:
             return self._key_page(viewer, customer, key, form)
-        await self.database.commit(set_key_limit, key.id, limit, actor=viewer.actor, now=self.clock())
+        await self.database.commit(set_key_limit, key.id, limit, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/customers/{customer.id}?done=limits")
 
     async def _find_account(self, viewer: OperatorViewer) -> LimitedAccount:

@@ -29,13 +29,13 @@ class MailsPage(DashboardPage, frozen=True):
     async def retry(self, viewer: OperatorViewer, _: Form) -> Response:
         mail = await self._find(viewer.request)
         async with self.database.transaction() as tx:
-            await retry_mail.retry_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
+            await retry_mail.retry_failed_mail_any_account(tx, mail.id, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/mails?done=mail_retried")
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         mail = await self._find(viewer.request)
         async with self.database.transaction() as tx:
-            await retry_mail.discard_failed_mail_any_account(tx, mail.id, actor=viewer.actor, now=self.clock())
+            await retry_mail.discard_failed_mail_any_account(tx, mail.id, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/mails?done=mail_discarded")
 
     async def _find(self, request: Request) -> retry_mail.FailedMail:

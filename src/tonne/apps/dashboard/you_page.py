@@ -105,7 +105,7 @@ class YouPage(Struct, frozen=True):
             self.sign_in.limit_attempts(viewer.user)
             async with self.database.transaction() as tx:
                 await self.sign_in.accept_code(tx, viewer.user, form.value("code"))
-                await turn_off_app(tx, viewer.user, actor=viewer.actor, now=self.sessions.now())
+                await turn_off_app(tx, viewer.user, by=viewer.actor.at(self.sessions.now()))
         except (CodeRefused, SecondFactorNeeded, RateLimited) as error:
             form.fail("code", str(error))
             return await self._page(viewer, form)

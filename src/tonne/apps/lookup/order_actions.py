@@ -64,7 +64,7 @@ class OrderActions(Struct, frozen=True):
     ) -> None:
         cancellation = Cancellation(reason=reason or None, with_refund=refund, by_member=not is_operator)
         async with self.database.transaction() as tx:
-            await cancel_by_id(tx, scope, order_id, cancellation, settings=self.settings, actor=actor, now=self.clock())
+            await cancel_by_id(tx, scope, order_id, cancellation, settings=self.settings, by=actor.at(self.clock()))
         kinds = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.ORDER_MAILS)
         self.notifier.notify(*kinds, scope=scope)
 
@@ -75,9 +75,7 @@ class OrderActions(Struct, frozen=True):
         try:
             async with self.database.transaction() as tx:
                 await require_permission(tx, scope, actor, is_operator=is_operator)
-                await request_refund(
-                    tx, scope, order_id, request, settings=self.settings, actor=actor, now=self.clock()
-                )
+                await request_refund(tx, scope, order_id, request, settings=self.settings, by=actor.at(self.clock()))
         except RefundKeyTaken:
             return
         self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, scope=scope)
@@ -87,7 +85,7 @@ class OrderActions(Struct, frozen=True):
     ) -> None:
         """Raises NothingToResend. With `email`, the order keeps the corrected address."""
         await self.database.commit(
-            resend_order, scope, order_id, mails, email=email, settings=self.settings, actor=actor, now=self.clock()
+            resend_order, scope, order_id, mails, email=email, settings=self.settings, by=actor.at(self.clock())
         )
         self.notifier.notify(WorkKind.CERTIFICATES, WorkKind.ORDER_MAILS)
 
@@ -95,7 +93,7 @@ class OrderActions(Struct, frozen=True):
         """Correct the name on the certificate. Raises BeneficiaryRetired while only a part of the order is retired."""
         async with self.database.transaction() as tx:
             await rename_order(
-                tx, scope, order_id, beneficiary, reason=reason, settings=self.settings, actor=actor, now=self.clock()
+                tx, scope, order_id, beneficiary, reason=reason, settings=self.settings, by=actor.at(self.clock())
             )
         self.notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=scope)
 
@@ -124,7 +122,7 @@ class OrderActions(Struct, frozen=True):
             await simulate_card_invoice(self.database, scope, order, clock=self.clock, settings=self.settings)
             return
         async with self.database.transaction() as tx:
-            await settle_test_invoice(tx, scope, order_id, settings=self.settings, actor=actor, now=self.clock())
+            await settle_test_invoice(tx, scope, order_id, settings=self.settings, by=actor.at(self.clock()))
 
 
 def helper_steps(order: Order, *, is_billed: bool) -> list[HelperStep]:

@@ -37,8 +37,7 @@ class PersonEndpoints(Struct, frozen=True):
                     connection,
                     search.organisation_id,
                     "person.exported",
-                    actor=request.actor,
-                    at=self.clock(),
+                    by=request.actor.at(self.clock()),
                     found_by=search.person.found_by,
                     records=len(records),
                 )

@@ -18,7 +18,7 @@ from tonne.platform.events import person_store as events
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import append
 from tonne.platform.events.person_store import StoredEvent
-from tonne.platform.values.context import Actor, Scope, replace, to_wire
+from tonne.platform.values.context import By, Scope, replace, to_wire
 from tonne.platform.values.erased import ERASED
 from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
@@ -37,9 +37,7 @@ _Fields = dict[str, msgspec.Raw]
 _fields_of = msgspec.json.Decoder(_Fields).decode
 
 
-async def erase_order(
-    tx: Connection, person: Person, item: Item, counts: Counts, *, actor: Actor, now: datetime
-) -> None:
+async def erase_order(tx: Connection, person: Person, item: Item, counts: Counts, *, by: By) -> None:
     """In one transaction, with the event that reports it. Raises PersonInUse if the order is open."""
     scope = item.scope
     checkout = await checkouts.lock_texts(tx, scope, "", item.id)
@@ -59,7 +57,7 @@ async def erase_order(
             await refunds.erase_texts(tx, scope, texts)
             counts.refunds += 1
     for certificate in own_certificates:
-        if (changed := _certificate(certificate, plan, now)) != certificate:
+        if (changed := _certificate(certificate, plan, by.at)) != certificate:
             await certificates.overwrite_certificate(tx, scope, changed)
             await delete_packs(tx, scope)
             counts.certificates += 1
@@ -80,13 +78,12 @@ async def erase_order(
         tx,
         scope.organisation_id,
         "order.person_erased",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=order.id,
         mode=scope.mode,
         erased=[*(["email"] if plan.erases_email else []), *(["name"] if plan.erases_name else []), "texts"],
     )
-    await append(tx, scope, [person_erased_event(erased, order_document(erased))], now)
+    await append(tx, scope, [person_erased_event(erased, order_document(erased))], by.at)
 
 
 async def _require_finished(tx: Connection, order: Order) -> None:

@@ -4,7 +4,6 @@ Erasures are repeated after a restore: the backup may be older than they are.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import structlog
 from msgspec.structs import asdict
@@ -21,7 +20,7 @@ from tonne.platform.documents.mail.person_store import erase_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.request_log.store import erase_request_texts
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Clock, new_id, replace
+from tonne.platform.values.context import Actor, By, Clock, new_id, replace
 
 _log = structlog.get_logger()
 
@@ -35,20 +34,20 @@ async def erase_person(connection: Connection, search: Search, *, actor: Actor, 
     found = await find_person(connection, search)
     if blockers := await list_blockers(connection, found):
         raise PersonInUse(blockers)
-    erasure = await _begin(connection, search, actor=actor, now=clock())
+    erasure = await _begin(connection, search, by=actor.at(clock()))
     counts = Counts()
     with progress("Erasing", len(found.orders)) as advance:
         for item in found.orders:
             async with connection.transaction():
-                await erase_order(connection, search.person, item, counts, actor=actor, now=clock())
+                await erase_order(connection, search.person, item, counts, by=actor.at(clock()))
             advance(1)
     await _erase_rest(connection, search.person, found, counts)
     async with connection.transaction():
         await erase_request_texts(connection, search.organisation_id, search.person.terms)
-    return await _finish(connection, erasure, counts, actor=actor, now=clock())
+    return await _finish(connection, erasure, counts, by=actor.at(clock()))
 
 
-async def _begin(connection: Connection, search: Search, *, actor: Actor, now: datetime) -> Erasure:
+async def _begin(connection: Connection, search: Search, *, by: By) -> Erasure:
     """The record is written first: after a restore, an erasure that was interrupted is known, too."""
     async with connection.transaction():
         salt = await store.choose_salt_any_account(connection)
@@ -62,8 +61,8 @@ async def _begin(connection: Connection, search: Search, *, actor: Actor, now: d
                 search.person.found_by,
                 salt,
                 person_hash,
-                now,
-                str(actor),
+                by.at,
+                str(by.actor),
                 None,
                 {},
             )
@@ -90,16 +89,15 @@ async def _erase_rest(connection: Connection, person: Person, found: Found, coun
             counts.mails += await erase_mail(connection, mail, [person.value.lower()])
 
 
-async def _finish(connection: Connection, erasure: Erasure, counts: Counts, *, actor: Actor, now: datetime) -> Erasure:
+async def _finish(connection: Connection, erasure: Erasure, counts: Counts, *, by: By) -> Erasure:
     total = asdict(counts)
     async with connection.transaction():
-        await store.finish_erasure_any_account(connection, erasure.id, total, now)
+        await store.finish_erasure_any_account(connection, erasure.id, total, by.at)
         await audit.record(
             connection,
             erasure.organisation_id,
             "person.erased",
-            actor=actor,
-            at=now,
+            by=by,
             subject_id=erasure.id,
             mode=erasure.mode,
             found_by=erasure.found_by,
@@ -107,7 +105,7 @@ async def _finish(connection: Connection, erasure: Erasure, counts: Counts, *, a
             **total,
         )
     _log.info("person_erased", erasure_id=erasure.id, **total)
-    return replace(erasure, finished_at=now, counts=total)
+    return replace(erasure, finished_at=by.at, counts=total)
 
 
 async def find_again_any_account(connection: Connection, erasures: Sequence[Erasure]) -> list[Search]:

@@ -192,7 +192,7 @@ class AccountPage(DashboardPage, frozen=True):
         choices = read_mix(form, await self.catalogues.current(viewer.mode), is_optional=True)
         if not form.faults:
             async with self.saving(form) as tx:
-                await set_account_default(tx, account.scope, choices, actor=viewer.actor, now=self.clock())
+                await set_account_default(tx, account.scope, choices, by=viewer.actor.at(self.clock()))
         if form.faults:
             return await self._page(viewer, account, form)
         self.directory.forget_terms(account.scope)
@@ -214,7 +214,7 @@ class AccountPage(DashboardPage, frozen=True):
         if not form.faults:
             now = self.clock()
             async with self.saving(form) as tx:
-                await close_account(tx, account.scope, reason, actor=viewer.actor, now=now)
+                await close_account(tx, account.scope, reason, by=viewer.actor.at(now))
                 await schedule_removal(tx, account.scope, now)
         if form.faults:
             return await self._close_page(viewer, account, form)
@@ -247,7 +247,7 @@ class AccountPage(DashboardPage, frozen=True):
     async def _archive(self, viewer: MemberViewer, *, archived: bool) -> Response:
         account = await self._find_client(viewer)
         async with self.database.transaction() as tx:
-            await archive_account(tx, account.scope, archived=archived, actor=viewer.actor, now=self.clock())
+            await archive_account(tx, account.scope, archived=archived, by=viewer.actor.at(self.clock()))
         self.directory.forget_terms(account.scope)
         done = "account_archived" if archived else "account_unarchived"
         return see_other(f"{self._path(viewer, account)}?done={done}")
@@ -255,7 +255,7 @@ class AccountPage(DashboardPage, frozen=True):
     async def _save(self, viewer: MemberViewer, account: Account, form: Form, change: AccountChange) -> Response:
         if not form.faults:
             try:
-                await self.database.commit(change_account, account.scope, change, actor=viewer.actor, now=self.clock())
+                await self.database.commit(change_account, account.scope, change, by=viewer.actor.at(self.clock()))
             except BillingInvalid:
                 form.fail("payment", f"{_BILLING} {self._ask}")
             except TonneError as error:

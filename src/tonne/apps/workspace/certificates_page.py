@@ -108,7 +108,7 @@ class AuditPacksPage(DashboardPage, frozen=True):
         if first is not None and last is not None and not form.faults:
             async with self.saving(form) as tx:
                 await request_pack(
-                    tx, viewer.organisation_id, viewer.mode, (first, last), actor=viewer.actor, now=self.clock()
+                    tx, viewer.organisation_id, viewer.mode, (first, last), by=viewer.actor.at(self.clock())
                 )
         if form.faults:
             return await self.show(viewer, form)
@@ -131,7 +131,7 @@ class AuditPacksPage(DashboardPage, frozen=True):
 
     async def delete(self, viewer: MemberViewer, _: Form) -> Response:
         pack = await self._find(viewer)
-        await self.database.commit(remove_pack, pack, actor=viewer.actor, now=self.clock())
+        await self.database.commit(remove_pack, pack, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/audit-packs?done=pack_deleted")
 
     async def _parts(self, pack: AuditPack) -> AsyncIterator[bytes]:

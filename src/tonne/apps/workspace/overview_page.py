@@ -201,7 +201,7 @@ class OverviewPage(DashboardPage, frozen=True):
         if form.faults:
             return await self._target_page(viewer, form)
         async with self.database.transaction() as tx:
-            await set_target(tx, viewer.organisation_id, viewer.mode, target, actor=viewer.actor, now=self.clock())
+            await set_target(tx, viewer.organisation_id, viewer.mode, target, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/overview?done=target")
 
     async def _target_page(self, viewer: MemberViewer, form: Form) -> Response:

@@ -75,7 +75,7 @@ class PageEditor(DashboardPage, frozen=True):
         )
         if not form.faults:
             async with self.saving(form) as tx:
-                await change_page(tx, account.scope, change, actor=viewer.actor, now=self.clock())
+                await change_page(tx, account.scope, change, by=viewer.actor.at(self.clock()))
         if form.faults:
             return await self._page(viewer, account, form)
         return see_other(f"{viewer.base}/public-page?account={account.scope.account_id}&done={_DONE[action]}")

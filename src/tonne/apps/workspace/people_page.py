@@ -57,8 +57,7 @@ class PeoplePage(DashboardPage, frozen=True):
                     role,
                     granter=viewer.membership.role,
                     invited_by=viewer.user.name,
-                    actor=viewer.actor,
-                    now=self.clock(),
+                    by=viewer.actor.at(self.clock()),
                 )
         if form.faults:
             return await self.show(viewer, form)
@@ -67,7 +66,7 @@ class PeoplePage(DashboardPage, frozen=True):
     async def revoke_invitation(self, viewer: MemberViewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
             await revoke_invitation(
-                tx, viewer.organisation_id, viewer.request.path("link_id"), actor=viewer.actor, now=self.clock()
+                tx, viewer.organisation_id, viewer.request.path("link_id"), by=viewer.actor.at(self.clock())
             )
         return see_other(f"{viewer.base}/people?done=revoked")
 
@@ -82,8 +81,7 @@ class PeoplePage(DashboardPage, frozen=True):
                     member.user_id,
                     role,
                     granter=viewer.membership.role,
-                    actor=viewer.actor,
-                    now=self.clock(),
+                    by=viewer.actor.at(self.clock()),
                 )
         if form.faults:
             return await self.show_member(viewer, form)
@@ -97,8 +95,7 @@ class PeoplePage(DashboardPage, frozen=True):
                 viewer.organisation_id,
                 member.user_id,
                 granter=viewer.membership.role,
-                actor=viewer.actor,
-                now=self.clock(),
+                by=viewer.actor.at(self.clock()),
             )
         if form.faults:
             return await self.show_member(viewer, form)

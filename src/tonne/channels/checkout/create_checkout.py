@@ -223,7 +223,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
             return None
         details: dict[str, Any] = {"offset_link_id": checkout.offset_link_id, "external_id": checkout.external_id}
         at = checkout.created_at
-        await audit.record(tx, scope, "checkout.created", actor=actor, at=at, subject_id=checkout.id, **details)
+        await audit.record(tx, scope, "checkout.created", by=actor.at(at), subject_id=checkout.id, **details)
         return new
 
 

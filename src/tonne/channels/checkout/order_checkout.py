@@ -86,7 +86,7 @@ async def _close_other_checkout(tx: Connection, checkout: Checkout, external_id:
         if (await read_chargeable(tx, [order.key]))[0].has_open_charge:
             raise AlreadyPaid
         reason = "The customer started again in another window."
-        await cancel_order(tx, order, actor=Actor(ActorKind.PAYER, checkout.offset_link_id), reason=reason, now=now)
+        await cancel_order(tx, order, by=Actor(ActorKind.PAYER, checkout.offset_link_id).at(now), reason=reason)
     elif order.status not in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
         raise AlreadyPaid
     await queue.close(tx, other.scope, other.id)
@@ -237,7 +237,7 @@ class CloseCheckouts(Struct, frozen=True):
         else:
             await queue.close(tx, checkout.scope, checkout.id)
             code = CancellationReason.CHECKOUT_EXPIRED
-            await cancel_order(tx, order, actor=ACTOR, reason=REASON, now=now, code=code)
+            await cancel_order(tx, order, by=ACTOR.at(now), reason=REASON, code=code)
 
 
 async def _forget(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:

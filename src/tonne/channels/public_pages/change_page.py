@@ -10,7 +10,7 @@ from tonne.channels.public_pages import errors, model, schemas, store
 from tonne.money.cards.stored_cards.stored_cards import schedule_removal
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Scope, replace
+from tonne.platform.values.context import By, Scope, replace
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.accounts.change_account import close_organisation, reopen_organisation
 from tonne.selling.accounts.logos.store import Logo, set_logo
@@ -60,8 +60,7 @@ async def change_page(
     scope: Scope,
     change: PageChange,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
     must_exist: bool | None = None,
 ) -> model.SustainabilityPage:
     """Locks the account, so that changes run one after another. The previous slug redirects to the page.
@@ -86,13 +85,13 @@ async def change_page(
     if change.description_format is None:
         new = with_shown_text(new, old)
     if old.updated_at is None or new.slug != old.slug:
-        await _take_slug(tx, scope, new.slug, now)
-    await store.save_page(tx, scope, new, now)
+        await _take_slug(tx, scope, new.slug, by.at)
+    await store.save_page(tx, scope, new, by.at)
     if change.logo is not None or change.removes_logo:
         await set_logo(tx, scope, change.logo)
     saved = await read_page(tx, scope)
     before, after = {} if old.updated_at is None else _audited_values(old), _audited_values(saved)
-    await audit.record(tx, scope, "sustainability_page.changed", actor=actor, at=now, before=before, after=after)
+    await audit.record(tx, scope, "sustainability_page.changed", by=by, before=before, after=after)
     return saved
 
 
@@ -133,7 +132,7 @@ async def _take_slug(tx: Connection, scope: Scope, slug: str, now: datetime) -> 
 
 
 async def change_settings(
-    tx: Connection, scope: Scope, settings: schemas.PageSettingsIn, *, must_exist: bool, actor: Actor, now: datetime
+    tx: Connection, scope: Scope, settings: schemas.PageSettingsIn, *, must_exist: bool, by: By
 ) -> model.SustainabilityPage:
     """Replaces the settings. What they do not contain keeps its value: the heading, the other sections and the logo."""
     text = (settings.custom_description or "").strip()
@@ -155,29 +154,27 @@ async def change_settings(
         sections=[*others, *(model.PageSection(section) for section in settings.sections)],
     )
     try:
-        return await change_page(tx, scope, change, actor=actor, now=now, must_exist=must_exist)
+        return await change_page(tx, scope, change, by=by, must_exist=must_exist)
     except errors.SlugTaken as error:
         raise errors.SlugNotUnique(field="slug") from error
 
 
-async def close_customer(
-    tx: Connection, organisation_id: str, reason: str, *, disable_pages: bool, actor: Actor, now: datetime
-) -> int:
+async def close_customer(tx: Connection, organisation_id: str, reason: str, *, disable_pages: bool, by: By) -> int:
     """Returns the number of its accounts. Stored cards are removed once no order needs them."""
-    scopes = await close_organisation(tx, organisation_id, reason, actor=actor, now=now)
+    scopes = await close_organisation(tx, organisation_id, reason, by=by)
     for scope in scopes:
-        await schedule_removal(tx, scope, now)
+        await schedule_removal(tx, scope, by.at)
         if disable_pages:
-            await disable_public_page(tx, scope, actor=actor, now=now)
+            await disable_public_page(tx, scope, by=by)
     return len(scopes)
 
 
-async def reopen_customer(tx: Connection, organisation_id: str, *, actor: Actor, now: datetime) -> None:
+async def reopen_customer(tx: Connection, organisation_id: str, *, by: By) -> None:
     """Accounts that were closed themselves stay closed."""
-    for scope in await reopen_organisation(tx, organisation_id, actor=actor, now=now):
+    for scope in await reopen_organisation(tx, organisation_id, by=by):
         await schedule_removal(tx, scope, None)
 
 
-async def disable_public_page(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
+async def disable_public_page(tx: Connection, scope: Scope, *, by: By) -> None:
     if (await read_page(tx, scope)).enabled:
-        await change_page(tx, scope, PageChange(enabled=False), actor=actor, now=now)
+        await change_page(tx, scope, PageChange(enabled=False), by=by)

@@ -63,7 +63,7 @@ class SustainabilityEndpoints:
         logo = None if sent is None else await asyncio.to_thread(read_logo, sent.media_type, sent.data)
         removes_logo = "logo" in document.members and sent is None
         change = same_named(PageChange, body, logo=logo, removes_logo=removes_logo)
-        page = await self._database.commit(change_page, request.scope, change, actor=request.actor, now=self._clock())
+        page = await self._database.commit(change_page, request.scope, change, by=request.actor.at(self._clock()))
         return json_response(schemas.page_out(page, self._base_url))
 
     async def create_page(self, request: Request) -> Response:
@@ -95,7 +95,7 @@ class SustainabilityEndpoints:
     async def _settings(self, request: Request, *, must_exist: bool) -> schemas.PageSettingsOut:
         body = read(request.json(), schemas.PageSettingsIn)
         page = await self._database.commit(
-            change_settings, request.scope, body, must_exist=must_exist, actor=request.actor, now=self._clock()
+            change_settings, request.scope, body, must_exist=must_exist, by=request.actor.at(self._clock())
         )
         return schemas.page_settings_out(page)
 

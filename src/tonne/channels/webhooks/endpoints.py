@@ -61,7 +61,7 @@ class WebhookEndpoints:
         )
         async with self._database.transaction() as tx:
             webhook, secret = await register.register_webhook(
-                tx, request.scope, requested, box=self._box, actor=request.actor, now=self._clock()
+                tx, request.scope, requested, box=self._box, by=request.actor.at(self._clock())
             )
             return await _show(tx, webhook, secret, status=201)
 
@@ -99,7 +99,7 @@ class WebhookEndpoints:
             await register.check_url(self.sender, body.url)
         async with self._locked(request) as (tx, webhook):
             changed = await register.change_webhook(
-                tx, request.scope, webhook, body.applied_to(webhook), actor=request.actor, now=self._clock()
+                tx, request.scope, webhook, body.applied_to(webhook), by=request.actor.at(self._clock())
             )
             return await _show(tx, changed)
 
@@ -110,7 +110,7 @@ class WebhookEndpoints:
         """
         async with self._database.transaction() as tx:
             webhook_id = request.path("webhook_id")
-            await register.remove_webhook(tx, request.scope, webhook_id, actor=request.actor, now=self._clock())
+            await register.remove_webhook(tx, request.scope, webhook_id, by=request.actor.at(self._clock()))
         return Response(b"", 204)
 
     async def rotate_secret(self, request: Request) -> Response:
@@ -124,7 +124,7 @@ class WebhookEndpoints:
         body = read(request.json_or_empty(), schemas.RotateIn)
         async with self._locked(request) as (tx, webhook):
             rotated, secret = await register.rotate_secret(
-                tx, webhook, body.overlap_s, box=self._box, actor=request.actor, now=self._clock()
+                tx, webhook, body.overlap_s, box=self._box, by=request.actor.at(self._clock())
             )
             return await _show(tx, rotated, secret)
 
@@ -176,7 +176,7 @@ class WebhookEndpoints:
         body = read(request.json(), schemas.RewindIn)
         async with self._locked(request) as (tx, webhook):
             before = await position_before(tx, request.scope, body)
-            await register.rewind(tx, webhook, before, actor=request.actor, now=self._clock())
+            await register.rewind(tx, webhook, before, by=request.actor.at(self._clock()))
             return await _show(tx, webhook)
 
     async def retry_webhook_now(self, request: Request) -> Response:
@@ -195,7 +195,7 @@ class WebhookEndpoints:
         """
         body = read(request.json(), schemas.SkipIn)
         async with self._locked(request) as (tx, webhook):
-            await register.skip_event(tx, webhook, body.event_id, actor=request.actor, now=self._clock())
+            await register.skip_event(tx, webhook, body.event_id, by=request.actor.at(self._clock()))
             return await _show(tx, webhook)
 
     @asynccontextmanager

@@ -1,7 +1,6 @@
 """Register, change and delete webhooks. Every change is in the audit log."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from tonne.channels.webhooks import registration_store
@@ -23,7 +22,7 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import set_recorded_types
 from tonne.platform.keys.secret_box import SecretBox
-from tonne.platform.values.context import Actor, Scope, new_id, replace, same_named, to_wire
+from tonne.platform.values.context import By, Scope, new_id, replace, same_named, to_wire
 
 MAX_WEBHOOKS = 16
 _FOR_DEVELOPMENT = "To receive events on your own machine, run `tonne listen`."
@@ -46,8 +45,7 @@ async def register_webhook(
     requested: WebhookRequest,
     *,
     box: SecretBox,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> tuple[Webhook, str]:
     """The secret is returned only here and by a rotation."""
     await _check_accounts(tx, scope, requested.account_ids)
@@ -62,19 +60,17 @@ async def register_webhook(
         id=new_id("wh"),
         enabled=True,
         account_ids=tuple(requested.account_ids),
-        created_at=now,
+        created_at=by.at,
         secret_last_four=secret[-4:],
         event_types=in_order(requested.event_types),
     )
     await registration_store.insert_webhook(tx, webhook, box.seal(secret, webhook.id))
-    await _record(tx, webhook, "webhook.registered", actor, now, after=_audited_values(webhook))
+    await _record(tx, webhook, "webhook.registered", by=by, after=_audited_values(webhook))
     await _record_named_types(tx, webhook)
     return webhook, secret
 
 
-async def change_webhook(
-    tx: Connection, scope: Scope, old: Webhook, changed: Webhook, *, actor: Actor, now: datetime
-) -> Webhook:
+async def change_webhook(tx: Connection, scope: Scope, old: Webhook, changed: Webhook, *, by: By) -> Webhook:
     """With the webhook locked, as `old`. A request in flight does not move the cursor: its events are sent again.
 
     Returns the webhook as it is stored. One that was disabled goes on from its cursor when it is enabled.
@@ -83,25 +79,25 @@ async def change_webhook(
     if changed.enabled:
         changed = replace(changed, disabled_reason=None)
     cursor = await registration_store.update_webhook(tx, changed)
-    await parked_store.drop_out_of_scope(tx, changed, cursor, by=str(actor))
+    await parked_store.drop_out_of_scope(tx, changed, cursor, by=str(by.actor))
     if changed.event_types != old.event_types:
-        await parked_store.skip_other_types(tx, changed, cursor, by=str(actor))
+        await parked_store.skip_other_types(tx, changed, cursor, by=str(by.actor))
     before, after = _audited_values(old), _audited_values(changed)
-    await _record(tx, changed, "webhook.changed", actor, now, before=before, after=after)
+    await _record(tx, changed, "webhook.changed", by=by, before=before, after=after)
     if changed.event_types != old.event_types:
         await _record_named_types(tx, changed)
     return changed
 
 
-async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, actor: Actor, now: datetime) -> None:
+async def remove_webhook(tx: Connection, scope: Scope, webhook_id: str, *, by: By) -> None:
     webhook = await registration_store.lock_webhook(tx, scope, webhook_id)
     await registration_store.delete_webhook(tx, webhook)
-    await _record(tx, webhook, "webhook.deleted", actor, now, before=_audited_values(webhook))
+    await _record(tx, webhook, "webhook.deleted", by=by, before=_audited_values(webhook))
     await _record_named_types(tx, webhook)
 
 
 async def rotate_secret(
-    tx: Connection, webhook: Webhook, overlap_s: int, *, box: SecretBox, actor: Actor, now: datetime
+    tx: Connection, webhook: Webhook, overlap_s: int, *, box: SecretBox, by: By
 ) -> tuple[Webhook, str]:
     """For `overlap_s` seconds both secrets sign, so that the receiver can switch without refusing a request.
 
@@ -113,23 +109,23 @@ async def rotate_secret(
     rotated = replace(webhook, secret_last_four=secret[-4:])
     await registration_store.rotate_secret(tx, rotated, box.seal(secret, webhook.id), overlap_s)
     details = {"secret_last_four": rotated.secret_last_four, "overlap_s": overlap_s}
-    await _record(tx, rotated, "webhook.secret_rotated", actor, now, **details)
+    await _record(tx, rotated, "webhook.secret_rotated", by=by, **details)
     return rotated, secret
 
 
-async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, actor: Actor, now: datetime) -> None:
+async def skip_event(tx: Connection, webhook: Webhook, event_id: str, *, by: By) -> None:
     """Give up the event of a parked account. The skip is recorded."""
     accounts = await parked_store.list_parked(tx, webhook)
     parked = next((account for account in accounts if account.event_id == event_id), None)
     if parked is None:
         raise EventNotParked(field="event_id")
-    await parked_store.skip_parked(tx, webhook, parked, by=str(actor), at=now)
-    await _record(tx, webhook, "webhook.event_skipped", actor, now, event_id=event_id)
+    await parked_store.skip_parked(tx, webhook, parked, by=str(by.actor), at=by.at)
+    await _record(tx, webhook, "webhook.event_skipped", by=by, event_id=event_id)
 
 
-async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, actor: Actor, now: datetime) -> None:
+async def rewind(tx: Connection, webhook: Webhook, before_position: int, *, by: By) -> None:
     await registration_store.rewind(tx, webhook, before_position)
-    await _record(tx, webhook, "webhook.rewound", actor, now, before_position=before_position)
+    await _record(tx, webhook, "webhook.rewound", by=by, before_position=before_position)
 
 
 async def _check_accounts(tx: Connection, scope: Scope, account_ids: Sequence[str]) -> None:
@@ -144,8 +140,8 @@ async def _record_named_types(tx: Connection, webhook: Webhook) -> None:
     await set_recorded_types(tx, webhook.organisation_id, webhook.mode, types)
 
 
-async def _record(tx: Connection, webhook: Webhook, action: str, actor: Actor, now: datetime, **values: Any) -> None:
-    await audit.record(tx, webhook, action, actor=actor, at=now, subject_id=webhook.id, **values)
+async def _record(tx: Connection, webhook: Webhook, action: str, *, by: By, **values: Any) -> None:
+    await audit.record(tx, webhook, action, by=by, subject_id=webhook.id, **values)
 
 
 def _audited_values(webhook: Webhook) -> audit.Values:

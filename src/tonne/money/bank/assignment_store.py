@@ -1,12 +1,11 @@
 """SQL of `transfer_assignments`: which transfer paid how much of which invoice."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from tonne.money.bank.transfer_model import Assignment, PaidInvoice, Transfer
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Actor, new_id
+from tonne.platform.values.context import By, new_id
 
 
 class NewAssignment(NamedTuple):
@@ -46,8 +45,7 @@ async def insert_assignments(
     *,
     by_operator: bool,
     note: str = "",
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     """Insert assignments, at least one. Then refresh the states of the transfers."""
     rows = [
@@ -58,7 +56,7 @@ async def insert_assignments(
         for each in new
         for paid in (each.invoice,)
     ]
-    await tx.execute(INSERT_ASSIGNMENTS, by_operator, note, now, str(actor), *zip(*rows, strict=True))
+    await tx.execute(INSERT_ASSIGNMENTS, by_operator, note, by.at, str(by.actor), *zip(*rows, strict=True))
 
 
 UNDO_ASSIGNMENTS = """
@@ -79,12 +77,11 @@ async def undo_assignments_any_account(
     assignments: Sequence[Assignment],
     *,
     note: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     """Record the opposite of assignments to an invoice. Then refresh the states of the transfers."""
     ids, recovers = [new_id("asg") for _ in assignments], invoice.written_off_at is not None
-    await tx.execute(UNDO_ASSIGNMENTS, ids, [each.id for each in assignments], note, now, str(actor), recovers)
+    await tx.execute(UNDO_ASSIGNMENTS, ids, [each.id for each in assignments], note, by.at, str(by.actor), recovers)
 
 
 MARK_PAID_INVOICE = """

@@ -17,7 +17,7 @@ from tonne.money.bank.return_transfer import close_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.bank.transfer_store import lock_transfers_any_account
 from tonne.platform.db.database import Connection, value_of
-from tonne.platform.values.context import Actor, Mode, new_id
+from tonne.platform.values.context import By, Mode, new_id
 
 
 class DoubtfulLine(msgspec.Struct, frozen=True):
@@ -56,12 +56,11 @@ async def insert_doubtful(
     mode: Mode,
     format_: StatementFormat,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     for each, fingerprint in found:
         line = msgspec.json.encode(each.line).decode()
-        values = (new_id("dbt"), each.transfer_id, fingerprint, mode, format_, line, now, str(actor))
+        values = (new_id("dbt"), each.transfer_id, fingerprint, mode, format_, line, by.at, str(by.actor))
         await tx.execute(INSERT_DOUBTFUL, *values)
 
 
@@ -87,17 +86,15 @@ async def lock_doubtful_any_account(tx: Connection, line_id: str) -> DoubtfulLin
 DECIDE = "UPDATE doubtful_lines SET is_same = $2, decided_at = $3, decided_by = $4 WHERE id = $1"
 
 
-async def mark_decided_any_account(tx: Connection, line_id: str, *, is_same: bool, actor: Actor, now: datetime) -> None:
-    await tx.execute(DECIDE, line_id, is_same, now, str(actor))
+async def mark_decided_any_account(tx: Connection, line_id: str, *, is_same: bool, by: By) -> None:
+    await tx.execute(DECIDE, line_id, is_same, by.at, str(by.actor))
 
 
 # `payment_id` of a return. Matches may overlap.
 _PAYMENT_ID = re.compile(r"(?=RET([0-9A-Z]{26}))")
 
 
-async def recognise_returns(
-    tx: Connection, mode: Mode, outgoing: Sequence[Identified], *, actor: Actor, now: datetime
-) -> None:
+async def recognise_returns(tx: Connection, mode: Mode, outgoing: Sequence[Identified], *, by: By) -> None:
     """Mark returns as returned whose id and amount an outgoing line states. The lines are stored already."""
     if not outgoing:
         return
@@ -117,7 +114,7 @@ async def recognise_returns(
         if current[found.id].status in {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}:
             note, status = f"bank statement of {line.line.booked_on}", ReturnStatus.RETURNED
             shown = BookedReturn(line.line.booked_on, outgoing_id=line.transfer_id)
-            await close_return(tx, found, status, note=note, actor=actor, now=now, line=shown)
+            await close_return(tx, found, status, note=note, by=by, line=shown)
 
 
 async def find_came_back(tx: Connection, incoming: Sequence[Identified]) -> dict[str, BankReturn]:

@@ -13,7 +13,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.bank_accounts import OwnAccount, own_account
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Mode, new_id
+from tonne.platform.values.context import By, Mode, new_id
 
 
 class ReturnFile(Struct, frozen=True):
@@ -26,7 +26,7 @@ class ReturnFile(Struct, frozen=True):
 
 
 async def export_returns(
-    tx: Connection, mode: Mode, currency: str, *, format_: str, settings: Settings, actor: Actor, now: datetime
+    tx: Connection, mode: Mode, currency: str, *, format_: str, settings: Settings, by: By
 ) -> ReturnFile:
     """Export all planned returns of a mode and currency, as `sepa` or `csv`."""
     if format_ == "sepa" and currency != SEPA_CURRENCY:
@@ -41,12 +41,12 @@ async def export_returns(
     if not exported:
         return ReturnFile(None, b"", [], left_out)
     batch_id = new_id("rtb").replace("_", "").upper()
-    content = _write(exported, sender, batch_id, format_=format_, settings=settings, now=now)
+    content = _write(exported, sender, batch_id, format_=format_, settings=settings, now=by.at)
     values = {"currency": currency, "own_iban": sender.iban, "format_": format_}
-    await return_store.insert_batch(tx, batch_id, mode, content, **values, actor=actor, now=now)
+    await return_store.insert_batch(tx, batch_id, mode, content, **values, by=by)
     await return_store.mark_exported_any_account(tx, [each.id for each in exported], batch_id)
     await refresh_states_any_account(tx, [each.transfer_id for each in exported])
-    await audit.record_all(tx, _entries(exported, batch_id), actor=actor, at=now)
+    await audit.record_all(tx, _entries(exported, batch_id), by=by)
     return ReturnFile(batch_id, content, exported, left_out)
 
 

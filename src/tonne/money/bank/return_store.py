@@ -13,7 +13,7 @@ from tonne.money.bank.errors import TransferNotUnresolved
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus, Transfer, TransferState
 from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import Actor, By, Mode
 
 _RETURN = """
 sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,
@@ -118,8 +118,8 @@ async def find_return_by_incoming_any_account(connection: Connection, transfer_i
 APPROVE = "UPDATE transfer_returns SET approved_by = $2, approved_at = $3 WHERE id = $1"
 
 
-async def mark_approved_any_account(tx: Connection, return_id: str, *, actor: Actor, now: datetime) -> None:
-    await tx.execute(APPROVE, return_id, str(actor), now)
+async def mark_approved_any_account(tx: Connection, return_id: str, *, by: By) -> None:
+    await tx.execute(APPROVE, return_id, str(by.actor), by.at)
 
 
 # Approved anew: the account is another one.
@@ -152,10 +152,9 @@ async def insert_batch(
     currency: str,
     own_iban: str,
     format_: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
-    await tx.execute(INSERT_BATCH, batch_id, mode, currency, own_iban, format_, content, now, str(actor))
+    await tx.execute(INSERT_BATCH, batch_id, mode, currency, own_iban, format_, content, by.at, str(by.actor))
 
 
 MARK_EXPORTED = "UPDATE transfer_returns SET status = 'exported', batch_id = $2 WHERE id = ANY ($1::text[])"
@@ -228,32 +227,30 @@ async def find_returns_by_outgoing_any_account(connection: Connection, transfer_
     return {row["outgoing_id"]: row["id"] for row in rows}
 
 
-async def resolve_transfer(
-    tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime, is_payout: bool = False
-) -> Transfer:
+async def resolve_transfer(tx: Connection, transfer_id: str, note: str, *, by: By, is_payout: bool = False) -> Transfer:
     """Moves no money: what is left of the transfer is for none of the invoices, such as interest."""
     found = await transfer_store.lock_transfer_any_account(tx, transfer_id)
     if found.state not in {TransferState.UNMATCHED, TransferState.OVERPAID} or found.rest_minor <= 0:
         raise TransferNotUnresolved
-    await transfer_store.add_resolution_any_account(tx, found, is_payout=is_payout, note=note, actor=actor, now=now)
+    await transfer_store.add_resolution_any_account(tx, found, is_payout=is_payout, note=note, by=by)
     await transfer_store.refresh_states_any_account(tx, [found.id])
-    await _record(tx, found, "transfer.resolved", actor=actor, now=now, note=note)
+    await _record(tx, found, "transfer.resolved", by=by, note=note)
     return found
 
 
-async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
+async def reopen_transfer(tx: Connection, transfer_id: str, note: str, *, by: By) -> Transfer:
     """Record the opposite of `resolve_transfer`: what was resolved waits for a decision again."""
     found = await transfer_store.lock_transfer_any_account(tx, transfer_id)
     if found.resolved_minor == 0:
         raise TransferNotUnresolved(f"Transfer {found.id} was not resolved.")
     if (return_id := await find_return_by_incoming_any_account(tx, found.id)) is not None:
         raise TransferNotUnresolved(f"Transfer {found.id} brought return {return_id} back: there is nothing to decide.")
-    await transfer_store.undo_resolutions_any_account(tx, found, note=note, actor=actor, now=now)
+    await transfer_store.undo_resolutions_any_account(tx, found, note=note, by=by)
     await transfer_store.refresh_states_any_account(tx, [found.id])
-    await _record(tx, found, "transfer.reopened", actor=actor, now=now, note=note)
+    await _record(tx, found, "transfer.reopened", by=by, note=note)
     return found
 
 
-async def _record(tx: Connection, found: Transfer, action: str, *, actor: Actor, now: datetime, note: str) -> None:
+async def _record(tx: Connection, found: Transfer, action: str, *, by: By, note: str) -> None:
     details: dict[str, Any] = {"amount": found.amount, "state": found.state, "note": note}
-    await audit.record(tx, found, action, actor=actor, at=now, subject_id=found.id, **details)
+    await audit.record(tx, found, action, by=by, subject_id=found.id, **details)

@@ -5,7 +5,6 @@ person.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +17,7 @@ from tonne.money.bank.transfer_model import Assignment, BankReturn, PaidInvoice,
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, new_id, person_of
+from tonne.platform.values.context import By, new_id, person_of
 from tonne.platform.values.iban import compact_iban, is_iban
 
 
@@ -35,8 +34,7 @@ async def plan_return(
     amount_minor: int,
     *,
     reason: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> list[BankReturn]:
     """Plan to refund a part or all of what an invoice received by bank transfer.
 
@@ -53,7 +51,7 @@ async def plan_return(
     for transfer, minor in reversed(available):
         part = min(minor, rest_minor)
         if part > 0:
-            planned.append(_compose(transfer, part, invoice_id=invoice.id, reason=reason, actor=actor, now=now))
+            planned.append(_compose(transfer, part, invoice_id=invoice.id, reason=reason, by=by))
             rest_minor -= part
     if rest_minor > 0 or amount_minor <= 0:
         received = sum(minor for _, minor in available)
@@ -61,30 +59,29 @@ async def plan_return(
             f"Invoice {invoice.reference} has {signed_money(received, invoice.currency)} left from bank transfers: "
             f"{signed_money(amount_minor, invoice.currency)} cannot go back by bank."
         )
-    await _insert(tx, planned, invoice.organisation_id, actor=actor, now=now)
+    await _insert(tx, planned, invoice.organisation_id, by=by)
     return planned
 
 
-async def return_part_payments(tx: Connection, invoice: PaidInvoice, *, actor: Actor, now: datetime) -> int:
+async def return_part_payments(tx: Connection, invoice: PaidInvoice, *, by: By) -> int:
     """Turn what a cancelled invoice received into money to return. Returns the sum; the invoice is locked."""
     received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))
     if not received:
         return 0
     assignments = [each for group in received.values() for each in group]
     reason = f"Invoice {invoice.reference} was cancelled before it was paid in full."
-    await assignment_store.undo_assignments_any_account(tx, invoice, assignments, note=reason, actor=actor, now=now)
+    await assignment_store.undo_assignments_any_account(tx, invoice, assignments, note=reason, by=by)
     transfers = await transfer_store.lock_transfers_any_account(tx, sorted(received))
     planned = [
         _compose(
             each,
             sum(part.amount_minor for part in received[each.id]),
             reason=reason,
-            actor=actor,
-            now=now,
+            by=by,
         )
         for each in transfers
     ]
-    await _insert(tx, planned, invoice.organisation_id, actor=actor, now=now)
+    await _insert(tx, planned, invoice.organisation_id, by=by)
     return sum(each.amount_minor for each in planned)
 
 
@@ -95,8 +92,7 @@ async def return_transfer(
     *,
     reason: str,
     to: ReturnTo | None,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> BankReturn:
     """Plan to return what is left of a transfer, or a part of that."""
     transfer = await transfer_store.lock_transfer_any_account(tx, transfer_id)
@@ -107,27 +103,25 @@ async def return_transfer(
         )
     if to is not None and not is_iban(to.iban):
         raise ReturnInvalid("The IBAN is not valid: its check digits are wrong.")
-    new = _compose(transfer, amount_minor, to=to, reason=reason, actor=actor, now=now)
-    await _insert(tx, [new], transfer.organisation_id, actor=actor, now=now)
+    new = _compose(transfer, amount_minor, to=to, reason=reason, by=by)
+    await _insert(tx, [new], transfer.organisation_id, by=by)
     return new
 
 
-async def approve_return(tx: Connection, return_id: str, *, actor: Actor, now: datetime) -> BankReturn:
+async def approve_return(tx: Connection, return_id: str, *, by: By) -> BankReturn:
     """Raises SecondPersonNeeded for the person who planned it."""
     found = await lock_return(tx, return_id)
     if found.status is not ReturnStatus.PLANNED or found.approved_by is not None:
         raise ReturnInvalid(f"Return {found.id} does not wait for approval: it is {found.status}.")
-    person = person_of(str(actor))
+    person = person_of(str(by.actor))
     if person is None or person == person_of(found.created_by):
         raise SecondPersonNeeded(f"{found.created_by} planned return {found.id}: another person must approve it.")
-    await return_store.mark_approved_any_account(tx, found.id, actor=actor, now=now)
-    await _record(tx, found, "transfer.return_approved", actor=actor, now=now, planned_by=found.created_by)
+    await return_store.mark_approved_any_account(tx, found.id, by=by)
+    await _record(tx, found, "transfer.return_approved", by=by, planned_by=found.created_by)
     return found
 
 
-async def redirect_return(
-    tx: Connection, return_id: str, to: ReturnTo, note: str, *, actor: Actor, now: datetime
-) -> BankReturn:
+async def redirect_return(tx: Connection, return_id: str, to: ReturnTo, note: str, *, by: By) -> BankReturn:
     """Send a planned return to another account, or to the payer's if that was not known. A second person approves."""
     found = await lock_return(tx, return_id)
     if found.status is not ReturnStatus.PLANNED:
@@ -138,25 +132,25 @@ async def redirect_return(
     [transfer] = await transfer_store.lock_transfers_any_account(tx, [found.transfer_id])
     is_other = iban != transfer.payer_iban
     await return_store.redirect_any_account(
-        tx, found.id, iban, to.name or found.to_name, to_other_account=is_other, actor=actor
+        tx, found.id, iban, to.name or found.to_name, to_other_account=is_other, actor=by.actor
     )
     before, after = {"to_iban": found.to_iban}, {"to_iban": iban}
-    await _record(tx, found, "transfer.return_redirected", actor=actor, now=now, before=before, after=after, note=note)
+    await _record(tx, found, "transfer.return_redirected", by=by, before=before, after=after, note=note)
     [changed] = await return_store.find_returns_any_account(tx, [found.id])
     return changed
 
 
-async def cancel_return(tx: Connection, return_id: str, note: str, *, actor: Actor, now: datetime) -> BankReturn:
+async def cancel_return(tx: Connection, return_id: str, note: str, *, by: By) -> BankReturn:
     """A planned return is not made after all. The money waits for a decision again, or stays with its invoice."""
     found = await lock_return(tx, return_id)
     if found.status is not ReturnStatus.PLANNED:
         raise ReturnInvalid(f"Return {found.id} is {found.status}: only a planned return can be cancelled.")
-    await close_return(tx, found, ReturnStatus.CANCELLED, note=note, actor=actor, now=now)
+    await close_return(tx, found, ReturnStatus.CANCELLED, note=note, by=by)
     return found
 
 
 async def fail_return(
-    tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, actor: Actor, now: datetime
+    tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, by: By
 ) -> BankReturn:
     """The bank did not execute an exported return, or it came back. The money waits for a decision again.
 
@@ -170,14 +164,14 @@ async def fail_return(
         raise ReturnInvalid(f"Return {found.id} is {found.status}: it was not sent to the bank.")
     line = NOT_BOOKED
     if incoming_id is not None:
-        line = await _take_back(tx, found, incoming_id, actor=actor, now=now)
+        line = await _take_back(tx, found, incoming_id, by=by)
     elif found.outgoing_id is not None:
         # Its money would be counted twice as soon as the line is imported that shows it coming back.
         raise ReturnInvalid(
             f"A bank statement shows that return {found.id} was paid. If it came back, import the statement that shows "
             "that, and name its line with --transfer."
         )
-    await close_return(tx, found, ReturnStatus.FAILED, note=note, actor=actor, now=now, line=line)
+    await close_return(tx, found, ReturnStatus.FAILED, note=note, by=by, line=line)
     return found
 
 
@@ -187,9 +181,7 @@ async def _transfers_of(tx: Connection, return_id: str, incoming_id: str) -> lis
     return [incoming_id, *(each.transfer_id for each in found)]
 
 
-async def _take_back(
-    tx: Connection, found: BankReturn, incoming_id: str, *, actor: Actor, now: datetime
-) -> BookedReturn:
+async def _take_back(tx: Connection, found: BankReturn, incoming_id: str, *, by: By) -> BookedReturn:
     """Resolve the transfer that brought a return back. The bank may have kept a fee."""
     incoming = await transfer_store.lock_transfer_any_account(tx, incoming_id)
     is_same_money = (incoming.mode, incoming.currency) == (found.mode, found.currency)
@@ -200,21 +192,19 @@ async def _take_back(
             "it must be unmatched, in the same currency, and not higher."
         )
     note = f"Return {found.id} came back"
-    await transfer_store.add_resolution_any_account(tx, incoming, is_payout=False, note=note, actor=actor, now=now)
+    await transfer_store.add_resolution_any_account(tx, incoming, is_payout=False, note=note, by=by)
     await transfer_store.refresh_states_any_account(tx, [incoming.id])
     return BookedReturn(incoming.booked_on, incoming_id=incoming.id)
 
 
-async def confirm_return(
-    tx: Connection, return_id: str, note: str, *, settings: Settings, actor: Actor, now: datetime
-) -> BankReturn:
+async def confirm_return(tx: Connection, return_id: str, note: str, *, settings: Settings, by: By) -> BankReturn:
     """Record that the money has gone back, without a line of a statement."""
     found = await lock_return(tx, return_id)
     if found.status not in {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}:
         raise ReturnInvalid(f"Return {found.id} is already {found.status}.")
     if found.waits_for_approval(settings.return_approval_above):
         raise SecondPersonNeeded(f"Return {found.id} needs the approval of a second person: `tonne transfer approve`.")
-    await close_return(tx, found, ReturnStatus.RETURNED, note=note, actor=actor, now=now)
+    await close_return(tx, found, ReturnStatus.RETURNED, note=note, by=by)
     return found
 
 
@@ -224,17 +214,14 @@ async def close_return(
     status: ReturnStatus,
     *,
     note: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
     line: BookedReturn = NOT_BOOKED,
 ) -> None:
     """Set the final status of a return whose transfer is locked."""
-    await return_store.set_status_any_account(tx, found.id, status, note=note, closed_at=now, line=line)
+    await return_store.set_status_any_account(tx, found.id, status, note=note, closed_at=by.at, line=line)
     await transfer_store.refresh_states_any_account(tx, [found.transfer_id])
     action = "transfer.returned" if status is ReturnStatus.RETURNED else f"transfer.return_{status}"
-    await _record(
-        tx, found, action, actor=actor, now=now, before={"status": found.status}, after={"status": status}, note=note
-    )
+    await _record(tx, found, action, by=by, before={"status": found.status}, after={"status": status}, note=note)
 
 
 async def lock_return(tx: Connection, return_id: str) -> BankReturn:
@@ -276,8 +263,7 @@ def _compose(
     amount_minor: int,
     *,
     reason: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
     to: ReturnTo | None = None,
     invoice_id: str | None = None,
 ) -> BankReturn:
@@ -298,14 +284,12 @@ def _compose(
         status=ReturnStatus.PLANNED,
         to_other_account=not is_same_account,
         payer_reference=transfer.reference,
-        created_at=now,
-        created_by=str(actor),
+        created_at=by.at,
+        created_by=str(by.actor),
     )
 
 
-async def _insert(
-    tx: Connection, planned: Sequence[BankReturn], organisation_id: str | None, *, actor: Actor, now: datetime
-) -> None:
+async def _insert(tx: Connection, planned: Sequence[BankReturn], organisation_id: str | None, *, by: By) -> None:
     for each in planned:
         await return_store.insert_return(tx, each)
     await transfer_store.refresh_states_any_account(tx, [each.transfer_id for each in planned])
@@ -325,12 +309,10 @@ async def _insert(
         )
         for each in planned
     ]
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)
 
 
-async def _record(
-    tx: Connection, found: BankReturn, action: str, *, actor: Actor, now: datetime, **values: Any
-) -> None:
+async def _record(tx: Connection, found: BankReturn, action: str, *, by: By, **values: Any) -> None:
     """`values` are those of `audit.record`."""
     details = {"return_id": found.id, "amount": found.amount, **values}
-    await audit.record(tx, None, action, actor=actor, at=now, subject_id=found.transfer_id, mode=found.mode, **details)
+    await audit.record(tx, None, action, by=by, subject_id=found.transfer_id, mode=found.mode, **details)

@@ -10,7 +10,7 @@ from tonne.money.bank.formats.identity import Identified, StoredLine, reference_
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.transfer_model import PaidInvoice, Transfer, TransferState
 from tonne.platform.db.database import Connection, value_of
-from tonne.platform.values.context import Actor, Mode, new_id
+from tonne.platform.values.context import By, Mode, new_id
 
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_217
@@ -119,8 +119,7 @@ async def insert_transfers(
     format_: StatementFormat,
     new: Sequence[tuple[Identified, PaidInvoice | None]],
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     """Insert transfers, at least one, each with the invoice that it names. Then refresh their states."""
     rows = [
@@ -133,7 +132,7 @@ async def insert_transfers(
         for each, named in new
         for line in (each.line,)
     ]
-    await tx.execute(INSERT_TRANSFERS, mode, format_, now, str(actor), *zip(*rows, strict=True))
+    await tx.execute(INSERT_TRANSFERS, mode, format_, by.at, str(by.actor), *zip(*rows, strict=True))
 
 
 COMPLETE_TRANSFERS = """
@@ -266,11 +265,9 @@ FROM resolved WHERE bank_transfers.id = resolved.transfer_id
 """
 
 
-async def add_resolution_any_account(
-    tx: Connection, transfer: Transfer, *, is_payout: bool, note: str, actor: Actor, now: datetime
-) -> None:
+async def add_resolution_any_account(tx: Connection, transfer: Transfer, *, is_payout: bool, note: str, by: By) -> None:
     """What is left of the transfer was dealt with in another way."""
-    new = (transfer.id, new_id("rsl"), transfer.rest_minor, is_payout, note, now, str(actor))
+    new = (transfer.id, new_id("rsl"), transfer.rest_minor, is_payout, note, by.at, str(by.actor))
     await tx.execute(RESOLVE, *new)
 
 
@@ -287,8 +284,6 @@ UPDATE bank_transfers SET resolved_at = NULL, resolution = NULL, resolved_minor 
 """
 
 
-async def undo_resolutions_any_account(
-    tx: Connection, transfer: Transfer, *, note: str, actor: Actor, now: datetime
-) -> None:
+async def undo_resolutions_any_account(tx: Connection, transfer: Transfer, *, note: str, by: By) -> None:
     """Record the opposite of the resolutions of a transfer."""
-    await tx.execute(UNDO_RESOLUTIONS, transfer.id, new_id("rsl"), note, now, str(actor))
+    await tx.execute(UNDO_RESOLUTIONS, transfer.id, new_id("rsl"), note, by.at, str(by.actor))

@@ -197,7 +197,7 @@ async def _cancel_refunded(tx: Connection, orders: Sequence[Order], now: datetim
         await note_cancellation(tx, order, actor=ACTOR, reason="The payment was refunded at the card gateway.")
     why = CancellationReason.REFUNDED_AT_GATEWAY
     entries = [cancellation_entry(order, cancellation_reason=why) for order in orders]
-    await record_all(tx, entries, actor=ACTOR, at=now)
+    await record_all(tx, entries, by=ACTOR.at(now))
     return [
         Transitions(order, [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=why)])
         for order in orders

@@ -1,14 +1,12 @@
 """Cancel an order: requested by a client or an operator, or because its invoice was not paid in time."""
 
-from datetime import datetime
-
 from msgspec import structs
 
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, ActorKind
+from tonne.platform.values.context import ActorKind, By
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 from tonne.selling.orders.move_order import cancellation_entry, move_order
@@ -28,9 +26,8 @@ async def cancel_order(
     tx: Connection,
     order: Order,
     *,
-    actor: Actor,
+    by: By,
     reason: str | None,
-    now: datetime,
     code: CancellationReason | None = None,
 ) -> Order:
     """Cancel a locked order, with a credit note if it was billed. A worker mails the note to those who got the invoice.
@@ -41,8 +38,8 @@ async def cancel_order(
     """
     if order.status is OrderStatus.PAID:
         raise TransitionInvalid("A paid order can only be cancelled with a refund.")
-    await note_cancellation(tx, order, actor=actor, reason=reason)
-    await audit.record_all(tx, [cancellation_entry(order, reason=reason)], actor=actor, at=now)
-    await credit_order(tx, order, cause=CreditCause.CANCELLATION, reason=reason, actor=actor, now=now)
-    order = structs.replace(order, cancellation_reason=code or _CODES[actor.kind])
-    return await move_order(tx, order, OrderStatus.CANCELLED, now)
+    await note_cancellation(tx, order, actor=by.actor, reason=reason)
+    await audit.record_all(tx, [cancellation_entry(order, reason=reason)], by=by)
+    await credit_order(tx, order, cause=CreditCause.CANCELLATION, reason=reason, by=by)
+    order = structs.replace(order, cancellation_reason=code or _CODES[by.actor.kind])
+    return await move_order(tx, order, OrderStatus.CANCELLED, by.at)

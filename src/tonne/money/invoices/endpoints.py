@@ -95,8 +95,7 @@ class InvoiceEndpoints(Struct, frozen=True):
             request.scope,
             request.path("order_id"),
             settings=self.settings,
-            actor=request.actor,
-            now=self.clock(),
+            by=request.actor.at(self.clock()),
         )
         self.notifier.notify(*work_after(paid), WorkKind.INVOICES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(paid))

@@ -34,7 +34,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock, Mode, Scope, job_actor, replace
+from tonne.platform.values.context import By, Clock, Mode, Scope, job_actor, replace
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 
 BATCH = 10
@@ -89,7 +89,7 @@ class FollowUpInvoices(Struct, frozen=True):
             _, due_at = schedule.next_step(reminded, now, settles_itself=False)
             await self._send(reminded, compose_reminder, invoice_store.mark_reminded, due_at)
         elif step is InvoiceStep.SETTLE:
-            await self.database.commit(settle_if_covered, invoice, actor=ACTOR, now=now)
+            await self.database.commit(settle_if_covered, invoice, by=ACTOR.at(now))
         else:
             await self._cancel(invoice, now)
 
@@ -119,12 +119,10 @@ class FollowUpInvoices(Struct, frozen=True):
     async def _cancel(self, invoice: Invoice, now: datetime) -> None:
         today = day_text(now.astimezone(UTC).date())
         reason = f"Invoice {invoice.reference} was due on {day_text(invoice.due_on)} and was not paid by {today}."
-        await self.database.commit(cancel_invoice, invoice, actor=ACTOR, reason=reason, now=now)
+        await self.database.commit(cancel_invoice, invoice, by=ACTOR.at(now), reason=reason)
 
 
-async def resend_invoice(
-    tx: Connection, invoice: Invoice, *, settings: Settings, actor: Actor, now: datetime
-) -> list[str]:
+async def resend_invoice(tx: Connection, invoice: Invoice, *, settings: Settings, by: By) -> list[str]:
     """Have a worker mail it, again or for the first time. Returns the recipients, the admins of the organisation.
 
     The mail of a paid or cancelled invoice does not ask for money.
@@ -134,13 +132,13 @@ async def resend_invoice(
     if not recipients:
         raise InvoiceWithoutRecipient(f"{organisation_id} has no admin. Add one with `tonne org add-admin`.")
     if invoice.closing is None and invoice.mailed_at is None:
-        await _mark_mailed(tx, invoice, settings, now)
+        await _mark_mailed(tx, invoice, settings, by.at)
     [first] = await list_billed_orders(tx, invoice, 1)
     scope = Scope(organisation_id, first.account_id, invoice.mode)
     row = OrderMailRow(scope, first.order_id, OrderMailKind.INVOICE, invoice.id, invoice.total_minor)
-    await add_mails(tx, [row], now)
+    await add_mails(tx, [row], by.at)
     details: dict[str, Any] = {"reference": invoice.reference, "recipients": recipients}
-    await audit.record(tx, invoice, "invoice.resent", actor=actor, at=now, subject_id=invoice.id, **details)
+    await audit.record(tx, invoice, "invoice.resent", by=by, subject_id=invoice.id, **details)
     return recipients
 
 

@@ -28,7 +28,7 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Scope, new_id, person_of, replace
+from tonne.platform.values.context import By, Scope, new_id, person_of, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders
@@ -42,15 +42,15 @@ CHUNK = 500
 FULFILLED = (OrderStatus.PAID, OrderStatus.RETIRING, OrderStatus.COMPLETE)
 
 
-async def settle_invoice(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime, note: str = "") -> None:
+async def settle_invoice(tx: Connection, invoice: Invoice, *, by: By, note: str = "") -> None:
     """Mark an open invoice and all its orders as paid, without a transfer. Call it last in the transaction.
 
     A transfer that arrives later is matched to the invoice. Raises InvoiceNotOpen.
     """
     [locked] = await lock_with_orders_any_account(tx, [invoice.id])
-    entry = await mark_invoice_paid(tx, locked, by_hand=True, actor=actor, now=now, note=note)
-    await audit.record_all(tx, [entry], actor=actor, at=now)
-    await pay_orders_any_account(tx, [locked.id], now)
+    entry = await mark_invoice_paid(tx, locked, by_hand=True, by=by, note=note)
+    await audit.record_all(tx, [entry], by=by)
+    await pay_orders_any_account(tx, [locked.id], by.at)
 
 
 async def is_covered(connection: Connection, invoice: Invoice) -> bool:
@@ -61,17 +61,15 @@ async def is_covered(connection: Connection, invoice: Invoice) -> bool:
     return invoice.credited_minor > 0 and received.get(invoice.id, 0) >= invoice.due_minor
 
 
-async def settle_if_covered(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> None:
+async def settle_if_covered(tx: Connection, invoice: Invoice, *, by: By) -> None:
     """Settle an invoice that needs no further money. Does nothing if that is no longer so. Call it last."""
     [locked] = await lock_with_orders_any_account(tx, [invoice.id])
     # Read under the lock: a transfer may have been assigned elsewhere since the worker looked.
     if locked.status is InvoiceStatus.OPEN and await is_covered(tx, locked):
-        await settle_invoice(tx, locked, actor=actor, now=now, note="settled automatically")
+        await settle_invoice(tx, locked, by=by, note="settled automatically")
 
 
-async def settle_test_invoice(
-    tx: Connection, scope: Scope, order_id: str, *, settings: Settings, actor: Actor, now: datetime
-) -> Order:
+async def settle_test_invoice(tx: Connection, scope: Scope, order_id: str, *, settings: Settings, by: By) -> Order:
     """Test helper: issue the invoice of a placed order if necessary, and settle it."""
     order = await _lock(tx, scope, order_id)
     if order.payment_method is not PaymentMethod.INVOICE:
@@ -80,14 +78,14 @@ async def settle_test_invoice(
     if order.status is not OrderStatus.PLACED and not is_on_credit:
         raise InvoiceNotOpen(f"The order is {order.status}. Only a placed order has an open invoice.")
     if not is_on_credit:
-        await issue_invoices(tx, [order], settings, now)
+        await issue_invoices(tx, [order], settings, by.at)
     if order.priced is not None and order.priced.total_cost_minor == 0:
         # Issuing has marked it as paid.
         return await _lock(tx, scope, order_id)
-    invoice = await invoice_store.find_invoice(tx, scope, order_id) or await bill_alone(tx, order, settings, now)
+    invoice = await invoice_store.find_invoice(tx, scope, order_id) or await bill_alone(tx, order, settings, by.at)
     if invoice is None:
         raise InvoiceNotFound
-    await settle_invoice(tx, invoice, actor=actor, now=now)
+    await settle_invoice(tx, invoice, by=by)
     return await _lock(tx, scope, order_id)
 
 
@@ -97,9 +95,7 @@ async def lock_with_orders_any_account(tx: Connection, invoice_ids: Sequence[str
     return await invoice_store.lock_invoices_any_account(tx, invoice_ids)
 
 
-async def mark_invoice_paid(
-    tx: Connection, invoice: Invoice, *, by_hand: bool, actor: Actor, now: datetime, note: str
-) -> audit.Entry:
+async def mark_invoice_paid(tx: Connection, invoice: Invoice, *, by_hand: bool, by: By, note: str) -> audit.Entry:
     """Raises InvoiceNotOpen, also while a card is charged for it.
 
     Without its orders, which the caller has locked, and pays in the same transaction with `pay_orders_any_account`.
@@ -109,12 +105,12 @@ async def mark_invoice_paid(
     await stop_charging(tx, invoice)
     received_minor = (await sum_received_any_account(tx, [invoice.id])).get(invoice.id, 0)
     by_hand = by_hand and received_minor < invoice.due_minor
-    if not await invoice_store.mark_paid(tx, invoice, by_hand=by_hand, actor=actor, now=now):
+    if not await invoice_store.mark_paid(tx, invoice, by_hand=by_hand, by=by):
         if invoice.status is InvoiceStatus.CANCELLED:
             raise InvoiceNotOpen(f"Invoice {invoice.reference} is cancelled. Refund the payment.")
         raise InvoiceNotOpen(f"Invoice {invoice.reference} is already paid. Refund the second payment.")
     await refresh_states_any_account(tx, await mark_assignments_paid(tx, invoice))
-    await record_invoices(tx, [replace(invoice, status=InvoiceStatus.PAID)], PAID, now)
+    await record_invoices(tx, [replace(invoice, status=InvoiceStatus.PAID)], PAID, by.at)
     return audit.entry_in(
         invoice,
         "invoice.settled",
@@ -163,8 +159,7 @@ async def write_off_invoice(
     reason: str,
     releases_credit: bool,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> WriteOff:
     """Write off what is left of an open invoice. Above `refund_approval_above` it waits for a second person.
 
@@ -179,41 +174,41 @@ async def write_off_invoice(
     limit = limit_minor(settings.refund_approval_above, locked.currency)
     write_off_id = new_id("wof")
     await write_off_store.insert_write_off_any_account(
-        tx, write_off_id, locked, left_minor, reason=reason, releases_credit=releases_credit, actor=actor, now=now
+        tx, write_off_id, locked, left_minor, reason=reason, releases_credit=releases_credit, by=by
     )
     waits = limit is not None and left_minor > limit
     if not waits:
-        await write_off_store.book_write_off_any_account(tx, write_off_id, left_minor, approved_by=None, now=now)
+        await write_off_store.book_write_off_any_account(tx, write_off_id, left_minor, approved_by=None, now=by.at)
     action = "invoice.write_off_requested" if waits else "invoice.written_off"
-    await _record(tx, locked, action, left_minor, reason=reason, actor=actor, now=now)
+    await _record(tx, locked, action, left_minor, reason=reason, by=by)
     return await _find(tx, locked)
 
 
-async def approve_write_off(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> WriteOff:
+async def approve_write_off(tx: Connection, invoice: Invoice, *, by: By) -> WriteOff:
     """Book a write-off that waits for a second person, with what is left then. Raises SecondPersonNeeded."""
     locked, left_minor = await _lock_invoice(tx, invoice)
     waiting = await _find(tx, locked)
     if waiting.state is not WriteOffState.APPROVAL:
         raise WriteOffInvalid(f"Invoice {locked.reference} is already written off.")
-    person = person_of(str(actor))
+    person = person_of(str(by.actor))
     if person is None or person == person_of(waiting.requested_by):
         raise SecondPersonNeeded(
             f"{waiting.requested_by} wrote off invoice {locked.reference}: another person must approve it."
         )
     await _check(tx, locked, left_minor)
-    await write_off_store.book_write_off_any_account(tx, waiting.id, left_minor, approved_by=actor, now=now)
-    await _record(tx, locked, "invoice.written_off", left_minor, reason=waiting.reason, actor=actor, now=now)
+    await write_off_store.book_write_off_any_account(tx, waiting.id, left_minor, approved_by=by.actor, now=by.at)
+    await _record(tx, locked, "invoice.written_off", left_minor, reason=waiting.reason, by=by)
     return await _find(tx, locked)
 
 
-async def reinstate_invoice(tx: Connection, invoice: Invoice, *, reason: str, actor: Actor, now: datetime) -> WriteOff:
+async def reinstate_invoice(tx: Connection, invoice: Invoice, *, reason: str, by: By) -> WriteOff:
     """Undo the write-off of an open invoice, or withdraw one that waits for approval. Returns it as it was."""
     locked, left_minor = await _lock_invoice(tx, invoice)
     found = await _find(tx, locked)
     if found.state is WriteOffState.BOOKED:
         _require_debt(locked, left_minor)
-    await write_off_store.undo_write_off_any_account(tx, found.id, left_minor, reason=reason, actor=actor, now=now)
-    await _record(tx, locked, "invoice.reinstated", left_minor, reason=reason, actor=actor, now=now)
+    await write_off_store.undo_write_off_any_account(tx, found.id, left_minor, reason=reason, by=by)
+    await _record(tx, locked, "invoice.reinstated", left_minor, reason=reason, by=by)
     return found
 
 
@@ -251,10 +246,8 @@ async def _find(tx: Connection, invoice: Invoice) -> WriteOff:
     return found
 
 
-async def _record(
-    tx: Connection, invoice: Invoice, action: str, amount_minor: int, *, reason: str, actor: Actor, now: datetime
-) -> None:
+async def _record(tx: Connection, invoice: Invoice, action: str, amount_minor: int, *, reason: str, by: By) -> None:
     amount = invoice.money(amount_minor)
     details: dict[str, Any] = {"reference": invoice.reference, "amount": amount, "reason": reason}
     first = invoice.first_order_id
-    await audit.record(tx, invoice, action, actor=actor, at=now, subject_id=invoice.id, **details, first_order_id=first)
+    await audit.record(tx, invoice, action, by=by, subject_id=invoice.id, **details, first_order_id=first)

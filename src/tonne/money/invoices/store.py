@@ -8,7 +8,7 @@ import asyncpg
 from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
 from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.events.notification import Stream
-from tonne.platform.values.context import Actor, Mode, Scope
+from tonne.platform.values.context import By, Mode, Scope
 from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.orders.model import OrderKey
 
@@ -318,9 +318,9 @@ WHERE id = $1 AND status = 'open' RETURNING true
 """
 
 
-async def mark_paid(tx: Connection, invoice: Invoice, *, by_hand: bool, actor: Actor, now: datetime) -> bool:
+async def mark_paid(tx: Connection, invoice: Invoice, *, by_hand: bool, by: By) -> bool:
     """False if it is not open. `by_hand`: the money is not in a bank transfer, or not yet."""
-    return await tx.fetchval(MARK_PAID, invoice.id, now, str(actor), by_hand) is True
+    return await tx.fetchval(MARK_PAID, invoice.id, by.at, str(by.actor), by_hand) is True
 
 
 MARK_BY_HAND = "UPDATE invoices SET settled_by_hand = true WHERE id = $1"
@@ -343,8 +343,8 @@ WHERE id = $1 AND credited_minor + $2 <= total_minor RETURNING status
 
 
 async def add_credit(
-    tx: Connection, invoice: Invoice, amount_minor: int, *, cancels: bool, actor: Actor, now: datetime
+    tx: Connection, invoice: Invoice, amount_minor: int, *, cancels: bool, by: By
 ) -> InvoiceStatus | None:
     """Returns the new status of the locked invoice; None if the credit would exceed its total."""
-    status = await tx.fetchval(CREDIT, invoice.id, amount_minor, now, str(actor), cancels)
+    status = await tx.fetchval(CREDIT, invoice.id, amount_minor, by.at, str(by.actor), cancels)
     return None if status is None else InvoiceStatus(status)

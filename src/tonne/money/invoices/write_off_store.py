@@ -10,7 +10,7 @@ from msgspec import Struct
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import Actor, By, Mode
 
 
 class WriteOffState(StrEnum):
@@ -87,11 +87,10 @@ async def insert_write_off_any_account(
     *,
     reason: str,
     releases_credit: bool,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     """It waits for approval until it is booked. The invoice is locked: it has one such write-off at most."""
-    new = (write_off_id, invoice.id, amount_minor, reason, releases_credit, now, str(actor))
+    new = (write_off_id, invoice.id, amount_minor, reason, releases_credit, by.at, str(by.actor))
     await tx.execute(INSERT_WRITE_OFF, *new)
 
 
@@ -124,10 +123,10 @@ UPDATE invoices SET written_off_at = NULL, next_attempt_at = $3 FROM undone WHER
 
 
 async def undo_write_off_any_account(
-    tx: Connection, write_off_id: str, left_minor: int, *, reason: str, actor: Actor, now: datetime
+    tx: Connection, write_off_id: str, left_minor: int, *, reason: str, by: By
 ) -> None:
     """`left_minor` is owed again. The invoice is due for the worker."""
-    await tx.execute(UNDO, write_off_id, left_minor, now, str(actor), reason)
+    await tx.execute(UNDO, write_off_id, left_minor, by.at, str(by.actor), reason)
 
 
 FIND_ACTIVE = f"SELECT {_WRITE_OFF} WHERE written.invoice_id = $1 AND written.state IN ('approval', 'booked')"

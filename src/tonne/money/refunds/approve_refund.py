@@ -1,7 +1,5 @@
 """What operators decide about refunds: approve or decline one, settle one by hand, or repeat one at once."""
 
-from datetime import datetime
-
 from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.bank.return_store import find_returns_any_account
 from tonne.money.bank.transfer_model import ReturnStatus
@@ -12,26 +10,26 @@ from tonne.money.refunds.request_refund import release_refund
 from tonne.money.refunds.store import find_refund_any_account, lock_sent_at
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record_all
-from tonne.platform.values.context import Actor, person_of, replace
+from tonne.platform.values.context import By, person_of, replace
 from tonne.selling.orders.model import OrderStatus
 
 
-async def approve_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
+async def approve_refund(tx: Connection, refund_id: str, *, by: By) -> Refund:
     """Release a refund above the limit. Raises SecondPersonNeeded for the person who requested it."""
     money, refund = await lock_refund(tx, refund_id)
     if refund.state is not RefundState.APPROVAL:
         raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
-    person = person_of(str(actor))
+    person = person_of(str(by.actor))
     if person is None or person == person_of(refund.requested_by):
         raise SecondPersonNeeded(f"{refund.requested_by} requested refund {refund.id}: another person must approve it.")
-    at = now if refund.method is RefundMethod.CARD else None
-    approved = replace(refund, state=RefundState.DUE, approved_by=str(actor), next_attempt_at=at)
-    await change_refund(tx, money, approved, "refund.approved", actor=actor, now=now)
-    await release_refund(tx, money, approved, actor=actor, now=now)
+    at = by.at if refund.method is RefundMethod.CARD else None
+    approved = replace(refund, state=RefundState.DUE, approved_by=str(by.actor), next_attempt_at=at)
+    await change_refund(tx, money, approved, "refund.approved", by=by)
+    await release_refund(tx, money, approved, by=by)
     return approved
 
 
-async def settle_refund(tx: Connection, refund_id: str, note: str, *, actor: Actor, now: datetime) -> Refund:
+async def settle_refund(tx: Connection, refund_id: str, note: str, *, by: By) -> Refund:
     """Record that the money was sent back by other means. Call it last in the transaction.
 
     Raises RefundNotSettleable if the gateway or the bank may still make the refund: the money would go back twice.
@@ -47,9 +45,9 @@ async def settle_refund(tx: Connection, refund_id: str, note: str, *, actor: Act
         await _require_unsent(tx, refund)
     else:
         await _require_no_return(tx, refund)
-    settled = replace(refund, state=RefundState.SUCCEEDED, settled_at=now, next_attempt_at=None, message=note)
-    await change_refund(tx, money, settled, "refund.settled", actor=actor, now=now)
-    await settle(tx, money, actor=actor, now=now)
+    settled = replace(refund, state=RefundState.SUCCEEDED, settled_at=by.at, next_attempt_at=None, message=note)
+    await change_refund(tx, money, settled, "refund.settled", by=by)
+    await settle(tx, money, by=by)
     return settled
 
 
@@ -72,7 +70,7 @@ async def _require_no_return(tx: Connection, refund: Refund) -> None:
             )
 
 
-async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: datetime) -> Refund:
+async def retry_refund(tx: Connection, refund_id: str, *, by: By) -> Refund:
     """Make a card refund due now, or the attempt that repeats it. Nothing is refunded twice."""
     money, refund = await lock_refund(tx, refund_id)
     waiting = next((each for each in money.refunds if each.repeats == refund.id), refund)
@@ -80,10 +78,10 @@ async def retry_refund(tx: Connection, refund_id: str, *, actor: Actor, now: dat
         waiting = later
     if waiting.method is not RefundMethod.CARD or waiting.state not in {RefundState.DUE, RefundState.PENDING}:
         raise RefundNotWaiting(f"Refund {waiting.id} is {waiting.state}, so there is nothing to repeat.")
-    due = replace(waiting, next_attempt_at=now)
-    await change_refund(tx, money, due, "refund.retried", actor=actor, now=now)
+    due = replace(waiting, next_attempt_at=by.at)
+    await change_refund(tx, money, due, "refund.retried", by=by)
     entry = replace(entry_of(due, "refund.retried", before=None), after=None)
-    await record_all(tx, [entry], actor=actor, at=now)
+    await record_all(tx, [entry], by=by)
     return due
 
 
@@ -96,7 +94,7 @@ async def lock_refund(tx: Connection, refund_id: str) -> tuple[OrderMoney, Refun
     return money, next(each for each in money.refunds if each.id == refund_id)
 
 
-async def decline_refund(tx: Connection, refund_id: str, reason: str, *, actor: Actor, now: datetime) -> Refund:
+async def decline_refund(tx: Connection, refund_id: str, reason: str, *, by: By) -> Refund:
     """End the refund without sending money. Its amount can be refunded again later.
 
     Any operator may do it, also the one who requested the refund: no money moves. Raises RefundOwed if the order is
@@ -111,6 +109,6 @@ async def decline_refund(tx: Connection, refund_id: str, reason: str, *, actor: 
             f"`tonne refund approve {refund.id}`."
         )
     message = f"Declined: {reason}"
-    declined = replace(refund, state=RefundState.CANCELLED, settled_at=now, message=message)
-    await change_refund(tx, money, declined, "refund.declined", actor=actor, now=now)
+    declined = replace(refund, state=RefundState.CANCELLED, settled_at=by.at, message=message)
+    await change_refund(tx, money, declined, "refund.declined", by=by)
     return declined

@@ -16,7 +16,7 @@ from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refun
 from tonne.money.refunds.store import claim_bank_refunds, store_returns, wake_bank_refund_any_account
 from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.values.context import Actor, Clock, Mode, job_actor, new_id, replace
+from tonne.platform.values.context import By, Clock, Mode, job_actor, new_id, replace
 from tonne.selling.orders.model import Order
 
 BATCH = 50
@@ -32,36 +32,34 @@ _OPEN = {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}
 _log = structlog.get_logger()
 
 
-async def plan_bank_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor: Actor, now: datetime) -> None:
+async def plan_bank_refund(tx: Connection, money: OrderMoney, refund: Refund, *, by: By) -> None:
     """Plan the returns of a due refund. An invoice that was settled by hand has no transfers: a person pays it back."""
-    planned = await _plan_returns(tx, money.order, refund, actor=actor, now=now)
+    planned = await _plan_returns(tx, money.order, refund, by=by)
     message = None if planned or refund.scope.mode is Mode.TEST else BY_HAND
-    at = now if planned or refund.scope.mode is Mode.TEST else None
+    at = by.at if planned or refund.scope.mode is Mode.TEST else None
     new = replace(refund, return_ids=tuple(each.id for each in planned), message=message, next_attempt_at=at)
     await store_returns(tx, new)
     money.refunds = store.with_update(money.refunds, new)
 
 
-async def _plan_returns(
-    tx: Connection, order: Order, refund: Refund, *, actor: Actor, now: datetime
-) -> list[BankReturn]:
+async def _plan_returns(tx: Connection, order: Order, refund: Refund, *, by: By) -> list[BankReturn]:
     found = await find_invoice(tx, order.scope, order.id)
     if found is None:
         return []
     [invoice] = await lock_invoices_any_account(tx, [found.id])
     try:
-        return await plan_return(tx, invoice, refund.amount_minor, reason=refund.reason, actor=actor, now=now)
+        return await plan_return(tx, invoice, refund.amount_minor, reason=refund.reason, by=by)
     except ReturnInvalid:
         return []
 
 
 async def fail_refund_return(
-    tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, actor: Actor, now: datetime
+    tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, by: By
 ) -> BankReturn:
     """Record that a return was not paid, or came back. A worker then repeats the refund that it belongs to, if any."""
     # Before the transfer is locked: see the lock order.
-    await wake_bank_refund_any_account(tx, return_id, now)
-    return await fail_return(tx, return_id, note, incoming_id=incoming_id, actor=actor, now=now)
+    await wake_bank_refund_any_account(tx, return_id, by.at)
+    return await fail_return(tx, return_id, note, incoming_id=incoming_id, by=by)
 
 
 class SettleBankRefunds(Struct, frozen=True):
@@ -97,10 +95,10 @@ class SettleBankRefunds(Struct, frozen=True):
                 done = replace(
                     refund, state=RefundState.SUCCEEDED, settled_at=settled_at, next_attempt_at=None, message=None
                 )
-                await change_refund(tx, money, done, "refund.succeeded", actor=ACTOR, now=now)
+                await change_refund(tx, money, done, "refund.succeeded", by=ACTOR.at(now))
             else:
                 await self._repeat(tx, money, refund, returns, now)
-            await settle(tx, money, actor=ACTOR, now=now)
+            await settle(tx, money, by=ACTOR.at(now))
 
     async def _repeat(
         self, tx: Connection, money: OrderMoney, refund: Refund, returns: list[BankReturn], now: datetime
@@ -110,7 +108,7 @@ class SettleBankRefunds(Struct, frozen=True):
         _log.error("refund_not_made", refund_id=refund.id, order_id=refund.order_id, sent_minor=sent)
         message = "A return was cancelled, or the bank rejected it."
         over = replace(refund, state=RefundState.FAILED, settled_at=now, next_attempt_at=None, message=message)
-        await change_refund(tx, money, over, "refund.failed", actor=ACTOR, now=now)
+        await change_refund(tx, money, over, "refund.failed", by=ACTOR.at(now))
         if sent:
             sent_ids = tuple(each.id for each in returns if each.status is ReturnStatus.RETURNED)
             kept = _part_of(refund, sent, now)
@@ -119,7 +117,7 @@ class SettleBankRefunds(Struct, frozen=True):
         rest = _part_of(refund, refund.amount_minor - sent, now)
         rest = replace(rest, repeats=refund.id, attempt=refund.attempt + 1)
         await add_refund(tx, money, rest, actor=ACTOR)
-        await plan_bank_refund(tx, money, rest, actor=ACTOR, now=now)
+        await plan_bank_refund(tx, money, rest, by=ACTOR.at(now))
 
 
 def _part_of(refund: Refund, amount_minor: int, now: datetime) -> Refund:

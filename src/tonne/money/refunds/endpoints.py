@@ -56,8 +56,7 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
             request.path("order_id"),
             Cancellation(reason=body.reason, with_refund=body.refund),
             settings=self.settings,
-            actor=request.actor,
-            now=self.clock(),
+            by=request.actor.at(self.clock()),
         )
         self.notifier.notify(*_AFTER_CANCELLATION, scope=request.scope)
         return Response(order_document(cancelled))
@@ -107,8 +106,7 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
                 order_id,
                 asked,
                 settings=self.settings,
-                actor=request.actor,
-                now=self.clock(),
+                by=request.actor.at(self.clock()),
             )
         except store.RefundKeyTaken:
             return None

@@ -104,7 +104,7 @@ class MakeRefunds(Struct, frozen=True):
             if result.kind is RefundOutcome.UNAVAILABLE:
                 await undo_sent(tx, refund, sent_at=due.sent_at, sent_before=due.sent_before)
             if await apply_result(tx, money, refund, result, now=now, schedule=self.schedule):
-                await settle(tx, money, actor=ACTOR, now=now)
+                await settle(tx, money, by=ACTOR.at(now))
 
 
 async def apply_result(
@@ -122,22 +122,20 @@ async def apply_result(
     match result.kind:
         case RefundOutcome.REFUNDED:
             new = replace(new, state=RefundState.SUCCEEDED, settled_at=now, next_attempt_at=None, message=None)
-            return await change_refund(tx, money, new, "refund.succeeded", actor=ACTOR, now=now)
+            return await change_refund(tx, money, new, "refund.succeeded", by=ACTOR.at(now))
         case RefundOutcome.PENDING:
             look_at = next_look(refund.created_at, now)
             new = replace(new, state=RefundState.PENDING, settled_at=None, next_attempt_at=look_at)
-            return await change_refund(tx, money, new, "refund.accepted", actor=ACTOR, now=now)
+            return await change_refund(tx, money, new, "refund.accepted", by=ACTOR.at(now))
         case RefundOutcome.FAILED:
             new = replace(new, state=RefundState.FAILED, settled_at=now, next_attempt_at=None)
-            if not await change_refund(tx, money, new, "refund.failed", actor=ACTOR, now=now):
+            if not await change_refund(tx, money, new, "refund.failed", by=ACTOR.at(now)):
                 return False
             await add_refund(tx, money, next_attempt(new, now), actor=ACTOR)
             return True
         case _:
             at = now if schedule is None else schedule.next_check(refund.created_at, now)
-            return await change_refund(
-                tx, money, replace(new, next_attempt_at=at), "refund.unclear", actor=ACTOR, now=now
-            )
+            return await change_refund(tx, money, replace(new, next_attempt_at=at), "refund.unclear", by=ACTOR.at(now))
 
 
 def _is_open(refund: Refund, result: RefundResult) -> bool:
@@ -189,13 +187,13 @@ async def cancel_refund(tx: Connection, money: OrderMoney, refund: Refund, now: 
     _log.warning("refund_cancelled", refund_id=refund.id, order_id=refund.order_id)
     message = "The money went back another way."
     cancelled = replace(refund, state=RefundState.CANCELLED, settled_at=now, next_attempt_at=None, message=message)
-    await change_refund(tx, money, cancelled, "refund.cancelled", actor=CHECK_ACTOR, now=now)
+    await change_refund(tx, money, cancelled, "refund.cancelled", by=CHECK_ACTOR.at(now))
 
 
 def found_refund(charge: CapturedCharge, found: RecordedRefund, amount_minor: int, now: datetime) -> Refund:
     """A refund that somebody has made at the gateway: all of it, or the part of one order."""
     purpose = RefundPurpose.SURPLUS if charge.is_surplus else RefundPurpose.GATEWAY
-    refund = card_refund(charge, amount_minor, purpose, "Refunded at the gateway", actor=CHECK_ACTOR, now=now)
+    refund = card_refund(charge, amount_minor, purpose, "Refunded at the gateway", by=CHECK_ACTOR.at(now))
     state = STATES[found.kind]
     settled_at = now if state is RefundState.SUCCEEDED else None
     return replace(refund, state=state, reference=found.reference, settled_at=settled_at, next_attempt_at=None)
@@ -235,7 +233,7 @@ async def update_refund(
     changed = replace(
         refund, state=state, message=found.message, settled_at=now if is_over else None, next_attempt_at=None
     )
-    await change_refund(tx, money, changed, f"refund.{state}", actor=CHECK_ACTOR, now=now)
+    await change_refund(tx, money, changed, f"refund.{state}", by=CHECK_ACTOR.at(now))
 
 
 async def store_found_dispute(tx: Connection, charge: CapturedCharge, found: RecordedDispute, now: datetime) -> None:
@@ -258,7 +256,7 @@ async def store_found_dispute(tx: Connection, charge: CapturedCharge, found: Rec
     log = _log.info if dispute.state is DisputeState.WON else _log.warning
     log("dispute_changed", dispute_id=dispute.id, order_id=dispute.order_id, state=dispute.state)
     if known is None or known.state is not dispute.state:
-        await record_all(tx, [_entry(dispute, known)], actor=CHECK_ACTOR, at=now)
+        await record_all(tx, [_entry(dispute, known)], by=CHECK_ACTOR.at(now))
 
 
 def _entry(dispute: Dispute, known: Dispute | None) -> Entry:

@@ -22,7 +22,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.amounts import apportion, charge_unit, format_money
-from tonne.platform.values.context import Actor, Scope, new_id, replace
+from tonne.platform.values.context import Actor, By, Scope, new_id, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
@@ -33,18 +33,16 @@ from tonne.selling.orders.store import note_cancellation
 from tonne.supply.stock.holds.hold_store import delete_of_orders
 
 
-async def release_order(
-    tx: Connection, order: Order, code: CancellationReason, *, actor: Actor, reason: str | None, now: datetime
-) -> Order:
+async def release_order(tx: Connection, order: Order, code: CancellationReason, *, by: By, reason: str | None) -> Order:
     """Cancel a locked paid order and release the supply that is held for it. Call it last in the transaction.
 
     Raises TransitionInvalid if the order is not paid, or no longer.
     """
-    await note_cancellation(tx, order, actor=actor, reason=reason)
+    await note_cancellation(tx, order, actor=by.actor, reason=reason)
     entry = cancellation_entry(order, reason=reason, cancellation_reason=code)
-    await audit.record_all(tx, [entry], actor=actor, at=now)
+    await audit.record_all(tx, [entry], by=by)
     await delete_of_orders(tx, [order.key])
-    return await move_order(tx, structs.replace(order, cancellation_reason=code), OrderStatus.CANCELLED, now)
+    return await move_order(tx, structs.replace(order, cancellation_reason=code), OrderStatus.CANCELLED, by.at)
 
 
 _OVER = (OrderStatus.CANCELLED, OrderStatus.FAILED)
@@ -177,9 +175,7 @@ def divide_dispute(dispute: Dispute, shares: Mapping[OrderKey, int]) -> dict[Ord
     return {key: replace(dispute, withdrawn_minor=amount) for key, amount in zip(shares, withdrawn, strict=True)}
 
 
-def card_refund(
-    charge: CapturedCharge, amount_minor: int, purpose: RefundPurpose, reason: str, *, actor: Actor, now: datetime
-) -> Refund:
+def card_refund(charge: CapturedCharge, amount_minor: int, purpose: RefundPurpose, reason: str, *, by: By) -> Refund:
     """A refund of a charge that a worker sends to the gateway at once."""
     return Refund(
         scope=charge.scope,
@@ -192,9 +188,9 @@ def card_refund(
         purpose=purpose,
         reason=reason,
         state=RefundState.DUE,
-        requested_by=str(actor),
-        created_at=now,
-        next_attempt_at=now,
+        requested_by=str(by.actor),
+        created_at=by.at,
+        next_attempt_at=by.at,
     )
 
 
@@ -203,23 +199,21 @@ async def add_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor
     await store.insert_refund(tx, refund)
     money.refunds.append(refund)
     await _have_mailed(tx, refund, refund.created_at)
-    await record_all(tx, [entry_of(refund, "refund.requested", before=None)], actor=actor, at=refund.created_at)
+    await record_all(tx, [entry_of(refund, "refund.requested", before=None)], by=actor.at(refund.created_at))
     await record_refund(tx, refund, refund.created_at)
 
 
-async def change_refund(
-    tx: Connection, money: OrderMoney, refund: Refund, action: str, *, actor: Actor, now: datetime
-) -> bool:
+async def change_refund(tx: Connection, money: OrderMoney, refund: Refund, action: str, *, by: By) -> bool:
     """Store a new state; false if the stored state is not the one that was read."""
     old = next(each for each in money.refunds if each.id == refund.id)
     if not await store.update_refund(tx, refund, old.state):
         return False
     money.refunds = store.with_update(money.refunds, refund)
     if old.state is not refund.state:
-        await _have_mailed(tx, refund, now)
-        await record_all(tx, [entry_of(refund, action, before=old.state)], actor=actor, at=now)
+        await _have_mailed(tx, refund, by.at)
+        await record_all(tx, [entry_of(refund, action, before=old.state)], by=by)
         if refund.state is not RefundState.DUE:
-            await record_refund(tx, refund, now)
+            await record_refund(tx, refund, by.at)
     return True
 
 
@@ -246,16 +240,16 @@ def entry_of(refund: Refund, action: str, *, before: RefundState | None) -> Entr
     )
 
 
-async def settle(tx: Connection, money: OrderMoney, *, actor: Actor, now: datetime) -> Order:
+async def settle(tx: Connection, money: OrderMoney, *, by: By) -> Order:
     """Bring charges and order into line with the refunds and disputes. Call it last in the transaction.
 
     A paid order whose money went back before it was allocated is cancelled. What is left of payments that no order
     needs is refunded.
     """
-    await settle_charges(tx, money, now)
+    await settle_charges(tx, money, by.at)
     order, why = next_state(money)
-    await credit_ended(tx, money, why, actor=actor, now=now)
-    return await finish_settling(tx, money, order, why, actor=actor, now=now)
+    await credit_ended(tx, money, why, by=by)
+    return await finish_settling(tx, money, order, why, by=by)
 
 
 def next_state(money: OrderMoney) -> tuple[Order, CancellationReason | None]:
@@ -264,9 +258,7 @@ def next_state(money: OrderMoney) -> tuple[Order, CancellationReason | None]:
     return order, _ended_by_gateway(money, order)
 
 
-async def credit_ended(
-    tx: Connection, money: OrderMoney, why: CancellationReason | None, *, actor: Actor, now: datetime
-) -> None:
+async def credit_ended(tx: Connection, money: OrderMoney, why: CancellationReason | None, *, by: By) -> None:
     """Take an order whose payment was refunded at the gateway off its invoice. It is cancelled afterwards."""
     if money.is_billed and why is CancellationReason.REFUNDED_AT_GATEWAY:
         reason = "Refunded at the card gateway"
@@ -275,24 +267,23 @@ async def credit_ended(
             money.order,
             cause=CreditCause.CANCELLATION,
             reason=reason,
-            actor=actor,
-            now=now,
+            by=by,
             refund_id=money.of_order()[-1].id,
         )
 
 
 async def finish_settling(
-    tx: Connection, money: OrderMoney, order: Order, why: CancellationReason | None, *, actor: Actor, now: datetime
+    tx: Connection, money: OrderMoney, order: Order, why: CancellationReason | None, *, by: By
 ) -> Order:
     """The last part of `settle`, which appends events."""
     if money.disputes:
         await note_dispute(tx, order, is_open=money.has_open_dispute)
     if why is None:
-        await _plan_owed(tx, money, actor=actor, now=now)
-        return await _store(tx, money, order, now)
+        await _plan_owed(tx, money, by=by)
+        return await _store(tx, money, order, by.at)
     money.order = structs.replace(order, status=OrderStatus.CANCELLED)
-    await _plan_owed(tx, money, actor=actor, now=now)
-    return await release_order(tx, order, why, actor=actor, reason=None, now=now)
+    await _plan_owed(tx, money, by=by)
+    return await release_order(tx, order, why, by=by, reason=None)
 
 
 async def _store(tx: Connection, money: OrderMoney, order: Order, now: datetime) -> Order:
@@ -352,7 +343,7 @@ def _ended_by_gateway(money: OrderMoney, order: Order) -> CancellationReason | N
     return None
 
 
-async def _plan_owed(tx: Connection, money: OrderMoney, *, actor: Actor, now: datetime) -> None:
+async def _plan_owed(tx: Connection, money: OrderMoney, *, by: By) -> None:
     """Plan the refund of what is left of payments that no order needs."""
     for charge in money.charges:
         is_over = money.order.status in _OVER or charge.is_surplus
@@ -360,7 +351,7 @@ async def _plan_owed(tx: Connection, money: OrderMoney, *, actor: Actor, now: da
             continue
         purpose = RefundPurpose.SURPLUS if charge.is_surplus else RefundPurpose.CANCELLATION
         reason = "The payment is not needed for the order"
-        refund = card_refund(charge, money.left_of(charge), purpose, reason, actor=actor, now=now)
+        refund = card_refund(charge, money.left_of(charge), purpose, reason, by=by)
         refund = replace(refund, order_id=money.order.id)
         _log.info("refund_due", refund_id=refund.id, order_id=refund.order_id, charge_id=charge.id)
-        await add_refund(tx, money, refund, actor=actor)
+        await add_refund(tx, money, refund, actor=by.actor)

@@ -3,8 +3,6 @@
 A cancelled order that was paid is refunded. Not every account may cancel its orders.
 """
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from tonne.money.cards.gateways.card import MODE_MISMATCH
@@ -23,7 +21,7 @@ from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, charge_unit, format_money, parse_decimal, scaled
-from tonne.platform.values.context import Actor, ActorKind, Scope, new_id
+from tonne.platform.values.context import Actor, ActorKind, By, Scope, new_id
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
@@ -60,8 +58,7 @@ async def request_refund(
     request: RefundRequest,
     *,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> Refund:
     """Plan a refund that changes neither the status nor the grams of the order. Call it last in the transaction.
 
@@ -74,8 +71,8 @@ async def request_refund(
     # Before the amount is checked: a repeated request must not fail because the first one has used it up.
     if key is not None and await store.find_by_key(tx, scope, key) is not None:
         raise store.RefundKeyTaken
-    refund = await plan_refund(tx, money, request, RefundPurpose.GOODWILL, settings=settings, actor=actor, now=now)
-    await settle(tx, money, actor=actor, now=now)
+    refund = await plan_refund(tx, money, request, RefundPurpose.GOODWILL, settings=settings, by=by)
+    await settle(tx, money, by=by)
     return refund
 
 
@@ -86,8 +83,7 @@ async def plan_refund(
     purpose: RefundPurpose,
     *,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> Refund:
     """Write the refund of a locked order. The caller settles."""
     order, left = money.order, money.refundable_minor
@@ -117,25 +113,25 @@ async def plan_refund(
         purpose=purpose,
         reason=request.reason,
         state=RefundState.APPROVAL if needs_approval else RefundState.DUE,
-        requested_by=str(actor),
+        requested_by=str(by.actor),
         idempotency_key=None if request.idempotency is None else request.idempotency.key,
         request_digest=None if request.idempotency is None else request.idempotency.digest,
-        created_at=now,
-        next_attempt_at=now if by_card and not needs_approval else None,
+        created_at=by.at,
+        next_attempt_at=by.at if by_card and not needs_approval else None,
     )
-    await add_refund(tx, money, refund, actor=actor)
+    await add_refund(tx, money, refund, actor=by.actor)
     if not needs_approval:
-        await release_refund(tx, money, refund, actor=actor, now=now)
+        await release_refund(tx, money, refund, by=by)
     return refund
 
 
-async def release_refund(tx: Connection, money: OrderMoney, refund: Refund, *, actor: Actor, now: datetime) -> None:
+async def release_refund(tx: Connection, money: OrderMoney, refund: Refund, *, by: By) -> None:
     """Plan the returns of a refund by bank that is due, and issue its credit note, if the order is on an invoice.
 
     The credit note of a cancellation is issued with the cancellation.
     """
     if refund.method is RefundMethod.BANK:
-        await plan_bank_refund(tx, money, refund, actor=actor, now=now)
+        await plan_bank_refund(tx, money, refund, by=by)
     if refund.purpose is RefundPurpose.GOODWILL:
         await credit_order(
             tx,
@@ -143,8 +139,7 @@ async def release_refund(tx: Connection, money: OrderMoney, refund: Refund, *, a
             refund.amount_minor,
             cause=CreditCause.REFUND,
             reason=refund.reason,
-            actor=actor,
-            now=now,
+            by=by,
             refund_id=refund.id,
         )
 
@@ -200,8 +195,7 @@ async def cancel_by_id(
     cancellation: Cancellation,
     *,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> Order:
     """Call it last in the transaction. Raises TransitionInvalid if the order can no longer be cancelled."""
     money = await lock_money(tx, scope, order_id)
@@ -215,40 +209,39 @@ async def cancel_by_id(
         # A payment that arrived with another amount goes back with the cancellation.
         for charge in money.charges:
             if charge.status is ChargeStatus.MISMATCHED and charge.captured_minor and charge.code != MODE_MISMATCH:
-                await give_back(tx, charge, charge.captured_minor, charge.captured_currency or charge.currency, now)
+                await give_back(tx, charge, charge.captured_minor, charge.captured_currency or charge.currency, by.at)
         code = CancellationReason.REQUESTED_BY_CLIENT if cancellation.by_member else None
-        return await cancel_order(tx, order, actor=actor, reason=reason, now=now, code=code)
+        return await cancel_order(tx, order, by=by, reason=reason, code=code)
     if not cancellation.with_refund:
         raise TransitionInvalid(NEEDS_REFUND)
-    by_client = cancellation.by_member or actor.kind is ActorKind.KEY
-    await require_permission(tx, scope, actor, is_operator=not by_client)
+    by_client = cancellation.by_member or by.actor.kind is ActorKind.KEY
+    await require_permission(tx, scope, by.actor, is_operator=not by_client)
     code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR
-    await _refund_and_credit(tx, money, reason, settings=settings, actor=actor, now=now)
-    return await release_order(tx, order, code, actor=actor, reason=reason, now=now)
+    await _refund_and_credit(tx, money, reason, settings=settings, by=by)
+    return await release_order(tx, order, code, by=by, reason=reason)
 
 
 async def _refund_and_credit(
-    tx: Connection, money: OrderMoney, reason: str | None, *, settings: Settings, actor: Actor, now: datetime
+    tx: Connection, money: OrderMoney, reason: str | None, *, settings: Settings, by: By
 ) -> None:
     """In the same transaction as the cancellation: no paid order is cancelled without a refund."""
     refund = None
     if money.refundable_minor:
         request = RefundRequest(amount_minor=None, reason=reason or "The order was cancelled")
         purpose = RefundPurpose.CANCELLATION
-        refund = await plan_refund(tx, money, request, purpose, settings=settings, actor=actor, now=now)
+        refund = await plan_refund(tx, money, request, purpose, settings=settings, by=by)
     note = await credit_order(
         tx,
         money.order,
         cause=CreditCause.CANCELLATION,
         reason=reason,
-        actor=actor,
-        now=now,
+        by=by,
         refund_id=None if refund is None else refund.id,
     )
     if money.order.payment_method is PaymentMethod.CARD and note is None:
         # Those who got an invoice get the credit note.
         # The mail names the reason that is stored with the cancellation.
-        await add_mails(tx, [_cancellation_mail(money.order)], now)
+        await add_mails(tx, [_cancellation_mail(money.order)], by.at)
 
 
 def _cancellation_mail(order: Order) -> OrderMailRow:

@@ -19,7 +19,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Labels, Metric, MetricKind, Snapshot
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import By
 
 # Scrapes of several servers, and repeated ones, share one read.
 KEEP_S = 5.0
@@ -220,9 +220,9 @@ async def require_not_held(connection: Connection) -> None:
 SET_HOLD = "INSERT INTO service_holds (held_at, held_by, reason) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
 
 
-async def set_hold(tx: Connection, reason: str, *, actor: Actor, at: datetime) -> bool:
+async def set_hold(tx: Connection, reason: str, *, by: By) -> bool:
     """False if the service is held already: that hold stays as it is."""
-    return bool(await tx.execute(SET_HOLD, at, str(actor), reason) != "INSERT 0 0")
+    return bool(await tx.execute(SET_HOLD, by.at, str(by.actor), reason) != "INSERT 0 0")
 
 
 END_HOLD = "DELETE FROM service_holds RETURNING held_at, held_by, reason"

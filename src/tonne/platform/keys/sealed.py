@@ -4,7 +4,6 @@ Secrets of all tables are encrypted again with the current key, so that older ke
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 import asyncpg
 from msgspec import Struct
@@ -13,7 +12,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys import secret_key_store as secret_store
 from tonne.platform.keys.secret_box import HEADER_BYTES, SecretBox, SecretUnreadable, sealed_with
-from tonne.platform.values.context import Actor, Clock, Mode
+from tonne.platform.values.context import Actor, By, Clock, Mode
 
 
 class SealedSecrets(Struct, frozen=True, kw_only=True):
@@ -97,7 +96,7 @@ async def reseal_secrets(
         after: str | None = ""
         while after is not None:
             async with connection.transaction():
-                batch = await _reseal_batch(connection, each, box, after, actor=actor, now=clock())
+                batch = await _reseal_batch(connection, each, box, after, by=actor.at(clock()))
             after = None if batch is None else batch.last
             if batch is not None:
                 count += batch.count
@@ -106,9 +105,7 @@ async def reseal_secrets(
     return Resealed(count, unreadable)
 
 
-async def _reseal_batch(
-    tx: Connection, sealed: SealedSecrets, box: SecretBox, after: str, *, actor: Actor, now: datetime
-) -> _Batch | None:
+async def _reseal_batch(tx: Connection, sealed: SealedSecrets, box: SecretBox, after: str, *, by: By) -> _Batch | None:
     """Reseal the next rows, each with an audit entry. None when there are no more."""
     rows = await sealed.lock_next(tx, after, box.header, BATCH)
     if not rows:
@@ -132,7 +129,7 @@ async def _reseal_batch(
                 details={"key_id": box.key_id},
             )
         )
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)
     return _Batch(len(rows) - len(unreadable), unreadable, rows[-1]["id"])
 
 
@@ -141,26 +138,22 @@ def _reseal(box: SecretBox, sealed: bytes, owner_id: str) -> bytes:
     return sealed if sealed.startswith(box.header) else box.seal(box.open(sealed, owner_id), owner_id)
 
 
-async def retire_keys(
-    tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
-) -> list[str]:
+async def retire_keys(tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, by: By) -> list[str]:
     """Remove the recorded keys that no value needs any more. Returns their ids."""
     await secret_store.lock_keys(tx)
     counts = await count_secrets(tx, sealed)
     # A value without the id of a key may need any of them.
     retired = [] if "" in counts else await secret_store.forget_keys_except(tx, [box.key_id, *counts])
-    await _record_keys(tx, "secret_key.retired", retired, box, actor=actor, now=now)
+    await _record_keys(tx, "secret_key.retired", retired, box, by=by)
     return retired
 
 
-async def give_up_keys(
-    tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, actor: Actor, now: datetime
-) -> list[str]:
+async def give_up_keys(tx: Connection, sealed: Sequence[SealedSecrets], box: SecretBox, *, by: By) -> list[str]:
     """Make the configured keys the only ones of this database. Returns the ids of the keys that were given up."""
     await secret_store.lock_keys(tx)
     given_up = await secret_store.forget_keys_except(tx, sorted(box.key_ids))
     await secret_store.record_key(tx, box.key_id)
-    await _record_keys(tx, "secret_key.given_up", given_up, box, actor=actor, now=now)
+    await _record_keys(tx, "secret_key.given_up", given_up, box, by=by)
     entries = [
         audit.Entry(
             action="organisation.secret_keys_given_up",
@@ -170,7 +163,7 @@ async def give_up_keys(
         )
         for organisation_id in await _find_organisations(tx, sealed)
     ]
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)
     return given_up
 
 
@@ -180,10 +173,8 @@ async def _find_organisations(tx: Connection, sealed: Sequence[SealedSecrets]) -
     return sorted(organisation_id for organisation_id in found if organisation_id is not None)
 
 
-async def _record_keys(
-    tx: Connection, action: str, key_ids: Sequence[str], box: SecretBox, *, actor: Actor, now: datetime
-) -> None:
+async def _record_keys(tx: Connection, action: str, key_ids: Sequence[str], box: SecretBox, *, by: By) -> None:
     """For the operator."""
     details = {"current_key_id": box.key_id}
     entries = [audit.Entry(action=action, subject_id=key_id, details=details) for key_id in key_ids]
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)

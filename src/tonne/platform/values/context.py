@@ -64,6 +64,19 @@ class Actor(Struct, frozen=True):
     def key_id(self) -> str | None:
         return self.name if self.kind is ActorKind.KEY else None
 
+    def at(self, moment: datetime) -> "By":
+        return By(self, moment)
+
+    def now(self) -> "By":
+        return By(self, utc_now())
+
+
+class By(Struct, frozen=True):
+    """Who makes a change, and when."""
+
+    actor: Actor
+    at: datetime
+
 
 def person_of(actor: str) -> str | None:
     """The person behind a stored actor, on any host and through sudo; None for jobs, keys and payers."""

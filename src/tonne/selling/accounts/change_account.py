@@ -4,7 +4,6 @@ A closed account orders nothing new, and its own keys stop working. Open orders 
 and the data stays.
 """
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Struct, field
@@ -14,7 +13,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS
-from tonne.platform.values.context import Actor, Mode, Scope, replace
+from tonne.platform.values.context import Actor, By, Mode, Scope, replace
 from tonne.platform.values.language import LanguageCode
 from tonne.platform.web.fields import described
 from tonne.selling.accounts import errors, limit_store, store
@@ -56,7 +55,7 @@ async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Acc
     await require_unique_fields(tx, account)
     scope = account.scope
     await store.insert_account(tx, account)
-    await audit.record(tx, scope, "account.opened", actor=actor, at=account.created_at, after=audited_values(account))
+    await audit.record(tx, scope, "account.opened", by=actor.at(account.created_at), after=audited_values(account))
     return account
 
 
@@ -121,9 +120,7 @@ class AccountChange(Struct, frozen=True, kw_only=True):
     billing: BillingChange = field(default_factory=BillingChange)
 
 
-async def change_account(
-    tx: Connection, scope: Scope, change: AccountChange, *, actor: Actor, now: datetime
-) -> Account:
+async def change_account(tx: Connection, scope: Scope, change: AccountChange, *, by: By) -> Account:
     """Orders placed earlier keep the old values."""
     # Until the commit: otherwise the audit log could name values that another change has replaced.
     await store.lock_account(tx, scope)
@@ -152,7 +149,12 @@ async def change_account(
     changed = with_billing(changed, change.billing)
     await store.update_account(tx, changed)
     await audit.record(
-        tx, scope, "account.updated", actor=actor, at=now, before=audited_values(account), after=audited_values(changed)
+        tx,
+        scope,
+        "account.updated",
+        by=by,
+        before=audited_values(account),
+        after=audited_values(changed),
     )
     return changed
 
@@ -169,71 +171,66 @@ def _changed_address(old: str | None, new: str | None) -> str | None:
     return new or None
 
 
-async def close_account(tx: Connection, scope: Scope, reason: str, *, actor: Actor, now: datetime) -> None:
+async def close_account(tx: Connection, scope: Scope, reason: str, *, by: By) -> None:
     await store.lock_account(tx, scope)
     if (await limit_store.find_limits(tx, scope)).closed_at is not None:
         raise errors.AccountAlreadyClosed
-    await limit_store.set_closed(tx, scope, now, reason)
-    await _record(tx, scope, "account.closed", is_closed=True, reason=reason, actor=actor, now=now)
+    await limit_store.set_closed(tx, scope, by.at, reason)
+    await _record(tx, scope, "account.closed", is_closed=True, reason=reason, by=by)
 
 
-async def reopen_account(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
+async def reopen_account(tx: Connection, scope: Scope, *, by: By) -> None:
     await store.lock_account(tx, scope)
     if (await limit_store.find_limits(tx, scope)).closed_at is None:
         raise errors.AccountNotClosed
     await limit_store.set_closed(tx, scope, None, None)
-    await _record(tx, scope, "account.reopened", is_closed=False, reason=None, actor=actor, now=now)
+    await _record(tx, scope, "account.reopened", is_closed=False, reason=None, by=by)
 
 
-async def close_organisation(
-    tx: Connection, organisation_id: str, reason: str, *, actor: Actor, now: datetime
-) -> list[Scope]:
+async def close_organisation(tx: Connection, organisation_id: str, reason: str, *, by: By) -> list[Scope]:
     """Returns the scopes of its accounts. Each account is open again when the organisation is, unless itself closed."""
     await require_organisation(tx, organisation_id)
     await store.lock_organisation(tx, organisation_id)
     if await limit_store.find_organisation_closed(tx, organisation_id) is not None:
         raise errors.OrganisationAlreadyClosed
-    await limit_store.set_organisation_closed(tx, organisation_id, now, reason)
-    await _record(tx, organisation_id, "organisation.closed", is_closed=True, reason=reason, actor=actor, now=now)
+    await limit_store.set_organisation_closed(tx, organisation_id, by.at, reason)
+    await _record(tx, organisation_id, "organisation.closed", is_closed=True, reason=reason, by=by)
     return [account.scope for account in await store.list_accounts(tx, organisation_id)]
 
 
-async def reopen_organisation(tx: Connection, organisation_id: str, *, actor: Actor, now: datetime) -> list[Scope]:
+async def reopen_organisation(tx: Connection, organisation_id: str, *, by: By) -> list[Scope]:
     """Returns the scopes of the accounts that are now open."""
     await require_organisation(tx, organisation_id)
     await store.lock_organisation(tx, organisation_id)
     if await limit_store.find_organisation_closed(tx, organisation_id) is None:
         raise errors.OrganisationNotClosed
     await limit_store.set_organisation_closed(tx, organisation_id, None, None)
-    await _record(tx, organisation_id, "organisation.reopened", is_closed=False, actor=actor, now=now)
+    await _record(tx, organisation_id, "organisation.reopened", is_closed=False, by=by)
     scopes = [account.scope for account in await store.list_accounts(tx, organisation_id)]
     return [scope for scope in scopes if (await limit_store.find_limits(tx, scope)).closed_at is None]
 
 
-async def _record(
-    tx: Connection, owner: Scope | str, action: str, *, is_closed: bool, actor: Actor, now: datetime, **details: Any
-) -> None:
+async def _record(tx: Connection, owner: Scope | str, action: str, *, is_closed: bool, by: By, **details: Any) -> None:
     before, after = {"closed": not is_closed}, {"closed": is_closed}
-    await audit.record(tx, owner, action, actor=actor, at=now, before=before, after=after, **details)
+    await audit.record(tx, owner, action, by=by, before=before, after=after, **details)
 
 
 # Archive client accounts, and end it. Of an archived account nothing new is ordered; everything can be read.
 
 
-async def archive_account(tx: Connection, scope: Scope, *, archived: bool, actor: Actor, now: datetime) -> Account:
+async def archive_account(tx: Connection, scope: Scope, *, archived: bool, by: By) -> Account:
     """Repeating it changes nothing: the first time is kept."""
     await store.lock_account(tx, scope)
     account = await require_account(tx, scope)
     if (account.archived_at is not None) is archived:
         return account
-    archived_at = now if archived else None
+    archived_at = by.at if archived else None
     await store.set_archived(tx, scope, archived_at)
     await audit.record(
         tx,
         scope,
         "account.archived" if archived else "account.unarchived",
-        actor=actor,
-        at=now,
+        by=by,
         before={"archived": not archived},
         after={"archived": archived},
     )

@@ -28,7 +28,7 @@ from tonne.platform.documents.sheets.read_sheet import Row, SheetFile, Values, r
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import DECIMALS, MassUnit, to_grams
-from tonne.platform.values.context import Actor, Mode, Scope, new_id
+from tonne.platform.values.context import By, Mode, Scope, new_id
 from tonne.platform.values.paging import START, Position
 from tonne.selling.accounts.errors import HistoryImportNotFound
 from tonne.selling.accounts.store import lock_account
@@ -177,14 +177,12 @@ class HistoryReport(Struct, frozen=True):
         return len({each.line for each in self.errors})
 
 
-async def import_history(
-    tx: Connection, scope: Scope, file: SheetFile, *, actor: Actor, now: datetime, apply: bool = True
-) -> HistoryReport:
+async def import_history(tx: Connection, scope: Scope, file: SheetFile, *, by: By, apply: bool = True) -> HistoryReport:
     """Import the valid rows and report the others. Raises SheetInvalid if the file cannot be read to its end."""
     # Another import of the same orders waits, and then finds them.
     await lock_account(tx, scope)
     # Local time is up to 14 hours ahead of UTC.
-    sheet = read_sheet(file, HistoryRow, partial(_check, (now + timedelta(hours=14)).date()))
+    sheet = read_sheet(file, HistoryRow, partial(_check, (by.at + timedelta(hours=14)).date()))
     if not sheet.complete:
         raise SheetInvalid(sheet.errors)
     known = await find_known(tx, scope, {row.provider for row in sheet.rows})
@@ -195,19 +193,19 @@ async def import_history(
     new = [_order(scope, row) for row in sheet.rows if row.key not in known]
     import_id = new_id("hst") if new and apply else None
     if import_id is not None:
-        await insert_history(tx, scope, import_id, new, now=now)
+        await insert_history(tx, scope, import_id, new, now=by.at)
         values = {"orders": len(new), "file": file.name}
-        await audit.record(tx, scope, "history.imported", actor=actor, at=now, after=values, import_id=import_id)
+        await audit.record(tx, scope, "history.imported", by=by, after=values, import_id=import_id)
     return HistoryReport(import_id, len(new), sorted(sheet.errors, key=lambda error: error.line or 0))
 
 
-async def undo_import_any_account(tx: Connection, import_id: str, *, actor: Actor, now: datetime) -> HistoryImport:
+async def undo_import_any_account(tx: Connection, import_id: str, *, by: By) -> HistoryImport:
     """Remove the orders of an import."""
     found = next(iter(await list_imports_any_account(tx, import_id)), None)
     if found is None or not await delete_import(tx, found.scope, import_id):
         raise HistoryImportNotFound
     values = {"orders": found.orders_count}
-    await audit.record(tx, found.scope, "history.undone", actor=actor, at=now, before=values, import_id=import_id)
+    await audit.record(tx, found.scope, "history.undone", by=by, before=values, import_id=import_id)
     return found
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 
 
 class YearlyTarget(Struct, frozen=True):
@@ -54,18 +54,15 @@ async def save_target(tx: Connection, organisation_id: str, mode: Mode, target: 
     )
 
 
-async def set_target(
-    tx: Connection, organisation_id: str, mode: Mode, target: YearlyTarget, *, actor: Actor, now: datetime
-) -> None:
+async def set_target(tx: Connection, organisation_id: str, mode: Mode, target: YearlyTarget, *, by: By) -> None:
     """Replaces the target. Without values, it is removed."""
     before = await lock_target(tx, organisation_id, mode)
-    await save_target(tx, organisation_id, mode, target, now)
+    await save_target(tx, organisation_id, mode, target, by.at)
     await record(
         tx,
         organisation_id,
         "organisation.target_changed",
-        actor=actor,
-        at=now,
+        by=by,
         mode=mode,
         before=_values(before),
         after=_values(target),

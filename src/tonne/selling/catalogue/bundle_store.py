@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, value_of
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 from tonne.selling.catalogue.errors import BundleNotFound
 from tonne.selling.catalogue.imports.store import acquire_import_lock, raise_version
 
@@ -64,21 +64,20 @@ async def save_enabled(tx: Connection, mode: Mode, bundle_id: str, *, enabled: b
     await tx.execute(SAVE_ENABLED, mode, bundle_id, enabled, now)
 
 
-async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool, actor: Actor, now: datetime) -> BundleSwitch:
+async def switch_bundle(tx: Connection, bundle_id: str, *, enabled: bool, by: By) -> BundleSwitch:
     """Returns the bundle as it was before. Waits for a running import."""
     await acquire_import_lock(tx)
     bundle = await find_switch(tx, bundle_id)
     if bundle is None:
         raise BundleNotFound("There is no bundle with this id: `tonne catalogue list` lists them.")
     if bundle.enabled != enabled:
-        await save_enabled(tx, bundle.mode, bundle_id, enabled=enabled, now=now)
+        await save_enabled(tx, bundle.mode, bundle_id, enabled=enabled, now=by.at)
         await raise_version(tx, bundle.mode)
         await audit.record(
             tx,
             None,
             "bundle.enabled" if enabled else "bundle.disabled",
-            actor=actor,
-            at=now,
+            by=by,
             subject_id=bundle_id,
             mode=bundle.mode,
             before={"enabled": bundle.enabled},

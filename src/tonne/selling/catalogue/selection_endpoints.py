@@ -64,7 +64,7 @@ class BundleSelectionEndpoints(Struct, frozen=True):
         choices = with_percentages(read_items(request.json_array(), BundleChoiceIn, MAX_BUNDLES))
         async with self.database.transaction() as tx:
             try:
-                await set_account_default(tx, request.scope, choices, actor=request.actor, now=self.clock())
+                await set_account_default(tx, request.scope, choices, by=request.actor.at(self.clock()))
             except (Invalid, RatiosInvalid) as error:
                 raise Invalid([_in_array(fault) for fault in error.faults]) from error
         self.directory.forget_terms(request.scope)

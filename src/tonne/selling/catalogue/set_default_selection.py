@@ -1,11 +1,10 @@
 """Which bundles an organisation or an account buys when an order names none."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode, Scope
+from tonne.platform.values.context import By, Mode, Scope
 from tonne.selling.accounts import store
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.catalogue.errors import PriceUnavailable
@@ -14,7 +13,7 @@ from tonne.selling.catalogue.store import load_catalogue
 
 
 async def set_organisation_default(
-    tx: Connection, organisation_id: str, mode: Mode, choices: Sequence[BundleChoiceIn], *, actor: Actor, now: datetime
+    tx: Connection, organisation_id: str, mode: Mode, choices: Sequence[BundleChoiceIn], *, by: By
 ) -> None:
     """No choices clear the default."""
     await require_organisation(tx, organisation_id)
@@ -24,17 +23,14 @@ async def set_organisation_default(
         tx,
         organisation_id,
         "organisation.bundles_set",
-        actor=actor,
-        at=now,
+        by=by,
         mode=mode,
         before={"bundle_selection": previous},
         after={"bundle_selection": selection},
     )
 
 
-async def set_account_default(
-    tx: Connection, scope: Scope, choices: Sequence[BundleChoiceIn], *, actor: Actor, now: datetime
-) -> None:
+async def set_account_default(tx: Connection, scope: Scope, choices: Sequence[BundleChoiceIn], *, by: By) -> None:
     """No choices clear the default: the organisation's default then applies."""
     selection = await _validate(tx, scope.mode, choices)
     previous = await store.set_account_selection(tx, scope, selection)
@@ -42,8 +38,7 @@ async def set_account_default(
         tx,
         scope,
         "account.bundles_set",
-        actor=actor,
-        at=now,
+        by=by,
         before={"bundle_selection": previous},
         after={"bundle_selection": selection},
     )

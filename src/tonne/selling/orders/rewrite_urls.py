@@ -3,15 +3,13 @@
 Events, certificates, credentials and the public log keep their bytes, which are signed or were delivered.
 """
 
-from datetime import datetime
-
 import msgspec
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import note_rewritten
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import By
 from tonne.selling.orders import store
 from tonne.selling.orders.model import OrderKey
 
@@ -21,9 +19,7 @@ _MEMBERS = ("certificate", "public_certificate_url", "projects", "bundles")
 _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-async def rewrite_urls_any_account(
-    connection: Connection, old: str, new: str, *, is_dry_run: bool, actor: Actor, now: datetime
-) -> int:
+async def rewrite_urls_any_account(connection: Connection, old: str, new: str, *, is_dry_run: bool, by: By) -> int:
     """How many orders contained URLs below `old`, which are below `new` now. A repeat continues an interrupted run."""
     last, count = OrderKey("", ""), 0
     with progress("Rewriting orders", await store.count_orders(connection)) as advance:
@@ -45,7 +41,7 @@ async def rewrite_urls_any_account(
             last = rows[-1][0]
         if count and not is_dry_run:
             action = "orders.urls_rewritten"
-            await audit.record(connection, None, action, actor=actor, at=now, subject_id=new, old=old, orders=count)
+            await audit.record(connection, None, action, by=by, subject_id=new, old=old, orders=count)
     return count
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, new_id
+from tonne.platform.values.context import By, new_id
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.users.model import Membership, Role, UserSession
@@ -102,31 +102,28 @@ class ActAsReadOnly(TonneError, kind=Kind.FORBIDDEN, code="act_as_read_only"):
     message = "You are looking at this dashboard as the operator: you can change nothing here."
 
 
-async def start_acting(
-    tx: Connection, session: UserSession, organisation_id: str, reason: str, *, actor: Actor, now: datetime
-) -> None:
+async def start_acting(tx: Connection, session: UserSession, organisation_id: str, reason: str, *, by: By) -> None:
     """Ends the period before, if there is one. Raises an error if there is no such organisation."""
     await require_organisation(tx, organisation_id)
-    await stop_acting(tx, session, actor=actor, now=now)
+    await stop_acting(tx, session, by=by)
     period_id = new_id("act")
-    await insert_period(tx, period_id, organisation_id, session, reason, now=now)
+    await insert_period(tx, period_id, organisation_id, session, reason, now=by.at)
     await audit.record(
         tx,
         organisation_id,
         "operator.act_as_started",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=period_id,
-        after={"reason": reason, "expires_at": (now + LASTS).isoformat()},
+        after={"reason": reason, "expires_at": (by.at + LASTS).isoformat()},
     )
 
 
-async def stop_acting(tx: Connection, session: UserSession, *, actor: Actor, now: datetime) -> str | None:
+async def stop_acting(tx: Connection, session: UserSession, *, by: By) -> str | None:
     """End the period of this session, if it has not expired. Returns the id of its organisation."""
     organisation_id: str | None = None
-    for row in await end_periods_any_account(tx, session.id, now):
+    for row in await end_periods_any_account(tx, session.id, by.at):
         organisation_id = row["organisation_id"]
-        await audit.record(tx, organisation_id, "operator.act_as_ended", actor=actor, at=now, subject_id=row["id"])
+        await audit.record(tx, organisation_id, "operator.act_as_ended", by=by, subject_id=row["id"])
     return organisation_id
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, new_id
+from tonne.platform.values.context import By, new_id
 from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.accounts.store import lock_organisation
@@ -21,8 +21,7 @@ async def create_user(
     password_hash: str | None,
     is_operator: bool = False,
     is_demo: bool = False,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> User:
     """Raises UserExists."""
     user = User(
@@ -32,14 +31,14 @@ async def create_user(
         is_operator=is_operator,
         has_password=password_hash is not None,
         totp_enabled=False,
-        created_at=now,
+        created_at=by.at,
         is_demo=is_demo,
     )
     if not await store.insert_user(tx, user, password_hash):
         raise UserExists(f"There is already a user with the address {user.email}.")
     # Neither name nor address: entries of the audit log can never be changed.
     after = {"is_operator": is_operator}
-    await audit.record(tx, None, "user.created", actor=actor, at=now, subject_id=user.id, after=after)
+    await audit.record(tx, None, "user.created", by=by, subject_id=user.id, after=after)
     return user
 
 
@@ -57,8 +56,7 @@ async def grant_role(
     role: Role,
     *,
     granter: Role | None = None,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     """Make the user a member, or change the role. `granter` is the role of the member who does so; None: the operator.
 
@@ -71,13 +69,12 @@ async def grant_role(
     _require_may_change(granter, old, role)
     if old is Role.OWNER and role is not Role.OWNER:
         await _require_other_owner(tx, organisation_id, user_id)
-    await store.set_role(tx, organisation_id, user_id, role, now)
+    await store.set_role(tx, organisation_id, user_id, role, by.at)
     await audit.record(
         tx,
         organisation_id,
         "member.role_changed" if old else "member.added",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=user_id,
         before={"role": old} if old else None,
         after={"role": role},
@@ -85,7 +82,7 @@ async def grant_role(
 
 
 async def remove_member(
-    tx: Connection, organisation_id: str, user_id: str, *, granter: Role | None = None, actor: Actor, now: datetime
+    tx: Connection, organisation_id: str, user_id: str, *, granter: Role | None = None, by: By
 ) -> None:
     """Raises UserNotFound, RoleRefused or LastOwner."""
     await lock_organisation(tx, organisation_id)
@@ -97,40 +94,36 @@ async def remove_member(
         await _require_other_owner(tx, organisation_id, user_id)
     await store.remove_member(tx, organisation_id, user_id)
     before = {"role": old}
-    await audit.record(
-        tx, organisation_id, "member.removed", actor=actor, at=now, subject_id=user_id, before=before, after=None
-    )
+    await audit.record(tx, organisation_id, "member.removed", by=by, subject_id=user_id, before=before, after=None)
 
 
-async def disable_user(tx: Connection, user: User, *, actor: Actor, now: datetime) -> None:
+async def disable_user(tx: Connection, user: User, *, by: By) -> None:
     """The user cannot sign in any more, and all sessions end."""
-    await store.set_disabled(tx, user.id, now)
-    await store.revoke_sessions(tx, user.id, now)
-    await _record_disabled(tx, user, now, actor=actor, now=now)
+    await store.set_disabled(tx, user.id, by.at)
+    await store.revoke_sessions(tx, user.id, by.at)
+    await _record_disabled(tx, user, by.at, by=by)
 
 
-async def enable_user(tx: Connection, user: User, *, actor: Actor, now: datetime) -> None:
+async def enable_user(tx: Connection, user: User, *, by: By) -> None:
     await store.set_disabled(tx, user.id, None)
-    await _record_disabled(tx, user, None, actor=actor, now=now)
+    await _record_disabled(tx, user, None, by=by)
 
 
-async def delete_user(tx: Connection, user: User, *, actor: Actor, now: datetime) -> None:
+async def delete_user(tx: Connection, user: User, *, by: By) -> None:
     """Leave all organisations and delete what is known about the user. Raises LastOwner.
 
     Entries of the audit log keep the id of the user.
     """
     for membership in await store.list_memberships(tx, user.id):
-        await remove_member(tx, membership.organisation_id, user.id, actor=actor, now=now)
+        await remove_member(tx, membership.organisation_id, user.id, by=by)
     await store.delete_user(tx, user.id, user.email)
-    await audit.record(tx, None, "user.deleted", actor=actor, at=now, subject_id=user.id)
+    await audit.record(tx, None, "user.deleted", by=by, subject_id=user.id)
 
 
-async def _record_disabled(
-    tx: Connection, user: User, disabled_at: datetime | None, *, actor: Actor, now: datetime
-) -> None:
+async def _record_disabled(tx: Connection, user: User, disabled_at: datetime | None, *, by: By) -> None:
     action = "user.enabled" if disabled_at is None else "user.disabled"
     before, after = {"disabled": user.disabled_at is not None}, {"disabled": disabled_at is not None}
-    await audit.record(tx, None, action, actor=actor, at=now, subject_id=user.id, before=before, after=after)
+    await audit.record(tx, None, action, by=by, subject_id=user.id, before=before, after=after)
 
 
 def _require_may_change(granter: Role | None, old: Role | None, new: Role) -> None:

@@ -11,7 +11,7 @@ from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, ActorKind, Clock, is_id, new_id, new_secret_id
+from tonne.platform.values.context import Actor, ActorKind, By, Clock, is_id, new_id, new_secret_id
 from tonne.platform.web.wording import wording_in
 from tonne.selling.accounts.lookup import find_language, require_organisation
 from tonne.selling.users import link_store, store
@@ -91,11 +91,11 @@ async def send_password_reset(
     await enqueue(tx, _NO_ORGANISATION, [link.email], mail, subject_id=link.id, urgency=Urgency.SIGN_IN)
 
 
-async def create_password_link(tx: Connection, settings: Settings, user: User, *, actor: Actor, now: datetime) -> str:
+async def create_password_link(tx: Connection, settings: Settings, user: User, *, by: By) -> str:
     """The URL of a page to choose a password, for the operator to pass on."""
-    link, token = _new_link(PASSWORD_RESET, user.email, created_by=str(actor), now=now, lasts=HANDED_OVER_LASTS)
+    link, token = _new_link(PASSWORD_RESET, user.email, created_by=str(by.actor), now=by.at, lasts=HANDED_OVER_LASTS)
     await link_store.insert_link(tx, link, hash_token(token))
-    await audit.record(tx, None, "user.password_link_created", actor=actor, at=now, subject_id=user.id)
+    await audit.record(tx, None, "user.password_link_created", by=by, subject_id=user.id)
     return f"{settings.base_url}/dashboard/password/{token}"
 
 
@@ -175,7 +175,7 @@ class ChangePassword:
         await store.set_password_hash(tx, user.id, password_hash)
         await store.revoke_sessions(tx, user.id, now, but=but_session)
         await send_password_changed(tx, self._settings, user.email)
-        await audit.record(tx, None, "user.password_changed", actor=actor, at=now, subject_id=user.id)
+        await audit.record(tx, None, "user.password_changed", by=actor.at(now), subject_id=user.id)
 
 
 async def invite(
@@ -187,8 +187,7 @@ async def invite(
     *,
     granter: Role | None,
     invited_by: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> UserLink:
     """Send a link by mail. `granter` is the role of the member who invites; None: the operator.
 
@@ -208,20 +207,18 @@ async def invite(
         organisation_id=organisation_id,
         organisation_name=details.organisation.name,
         invited_by=invited_by,
-        actor_name=str(actor),
-        now=now,
+        actor_name=str(by.actor),
+        now=by.at,
     )
-    await audit.record(
-        tx, organisation_id, "member.invited", actor=actor, at=now, subject_id=link.id, after={"role": role}
-    )
+    await audit.record(tx, organisation_id, "member.invited", by=by, subject_id=link.id, after={"role": role})
     return link
 
 
-async def revoke_invitation(tx: Connection, organisation_id: str, link_id: str, *, actor: Actor, now: datetime) -> None:
+async def revoke_invitation(tx: Connection, organisation_id: str, link_id: str, *, by: By) -> None:
     """Raises LinkExpired if it was accepted or revoked before."""
-    if not await link_store.revoke_invitation(tx, organisation_id, link_id, now):
+    if not await link_store.revoke_invitation(tx, organisation_id, link_id, by.at):
         raise LinkExpired("This invitation was accepted, revoked or has expired.")
-    await audit.record(tx, organisation_id, "member.invitation_revoked", actor=actor, at=now, subject_id=link_id)
+    await audit.record(tx, organisation_id, "member.invitation_revoked", by=by, subject_id=link_id)
 
 
 async def accept_as_new_user(
@@ -230,7 +227,7 @@ async def accept_as_new_user(
     """The person who has the mail creates a user for its address. Raises LinkExpired or UserExists."""
     link = await require_link(tx, token, INVITATION, now)
     invited = Actor(ActorKind.USER, link.id, address)
-    user = await create_user(tx, link.email, name, password_hash=password_hash, actor=invited, now=now)
+    user = await create_user(tx, link.email, name, password_hash=password_hash, by=invited.at(now))
     await _join(tx, link, user, address=address, now=now)
     return user, link
 
@@ -253,7 +250,7 @@ async def accept_open_invitations(tx: Connection, email: str, name: str, *, addr
     if not links:
         return None
     invited = Actor(ActorKind.USER, links[0].id, address)
-    user = await create_user(tx, email, one_line(name)[:200], password_hash=None, actor=invited, now=now)
+    user = await create_user(tx, email, one_line(name)[:200], password_hash=None, by=invited.at(now))
     for link in {each.organisation_id: each for each in links}.values():
         await _join(tx, link, user, address=address, now=now)
     return user
@@ -264,4 +261,4 @@ async def _join(tx: Connection, link: UserLink, user: User, *, address: str, now
         raise LookupError(f"the invitation {link.id} has no organisation")
     await link_store.use_links(tx, link, now)
     actor = Actor(ActorKind.USER, user.id, address)
-    await grant_role(tx, link.organisation_id, user.id, link.role, actor=actor, now=now)
+    await grant_role(tx, link.organisation_id, user.id, link.role, by=actor.at(now))

@@ -92,7 +92,7 @@ class Sessions:
         """Returns the header that deletes the cookie."""
         now = self._clock()
         await store.revoke_session(tx, session.user.id, session.id, now)
-        await audit.record(tx, None, "user.signed_out", actor=actor, at=now, subject_id=session.user.id)
+        await audit.record(tx, None, "user.signed_out", by=actor.at(now), subject_id=session.user.id)
         return {"Set-Cookie": self._cookie("", timedelta(0))}
 
     async def end(self, tx: Connection, user: User, session_id: str, *, actor: Actor) -> None:
@@ -100,14 +100,14 @@ class Sessions:
         now = self._clock()
         if await store.revoke_session(tx, user.id, session_id, now):
             await audit.record(
-                tx, None, "user.session_ended", actor=actor, at=now, subject_id=user.id, session_id=session_id
+                tx, None, "user.session_ended", by=actor.at(now), subject_id=user.id, session_id=session_id
             )
 
     async def end_others(self, tx: Connection, session: UserSession, *, actor: Actor) -> None:
         """End all sessions of the user but this one."""
         now, user_id = self._clock(), session.user.id
         await store.revoke_sessions(tx, user_id, now, but=session.id)
-        await audit.record(tx, None, "user.sessions_ended", actor=actor, at=now, subject_id=user_id)
+        await audit.record(tx, None, "user.sessions_ended", by=actor.at(now), subject_id=user_id)
 
     async def list_of(self, connection: Connection, user_id: str) -> list[UserSession]:
         now = self._clock()
@@ -267,8 +267,7 @@ async def record_sign_in(tx: Connection, session: UserSession, request: Request,
         tx,
         None,
         "user.signed_in",
-        actor=user_actor(session.user, request),
-        at=now,
+        by=user_actor(session.user, request).at(now),
         subject_id=session.user.id,
         session_id=session.id,
         second_factor=session.is_strong,

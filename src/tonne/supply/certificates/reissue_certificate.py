@@ -13,7 +13,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Timestamp, replace, to_wire
+from tonne.platform.values.context import By, Timestamp, replace, to_wire
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import rewrite_documents
 from tonne.selling.orders.schemas import OrderId
@@ -161,8 +161,7 @@ async def reissue_certificate(
     *,
     reason: str,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
     former: Order | None = None,
     assigned_at: datetime | None = None,
 ) -> Order:
@@ -181,16 +180,16 @@ async def reissue_certificate(
     current = await _lock_current(tx, order)
     old = current.record
     base_url, issuer = settings.base_url, settings.seller_name
-    present = await read_lines(tx, [order], issuer=issuer, assigned_at=assigned_at or now)
+    present = await read_lines(tx, [order], issuer=issuer, assigned_at=assigned_at or by.at)
     lines = _keep_known_lines(old, present[order.id], order.beneficiary)
     replaces = Replacement(old.number, reason)
     logo = (await keep_logos(tx, [order])).get(order.id)
-    new = compose_certificate(order, lines, base_url=base_url, issuer=issuer, now=now, logo=logo, replaces=replaces)
+    new = compose_certificate(order, lines, base_url=base_url, issuer=issuer, now=by.at, logo=logo, replaces=replaces)
     if order.beneficiary == old.beneficiary:
         new = replace(new, name_erased_on=old.name_erased_on)
     # The new certificate leads to the old one, which may be in a private name.
     is_public = current.is_public and order.is_named_in_public
-    await _replace(tx, order, old, new, reason=reason, is_public=is_public, now=now)
+    await _replace(tx, order, old, new, reason=reason, is_public=is_public, now=by.at)
     if current.state is CertificateState.VALID:
         await subtract_vintages(tx, order.scope, old, current.completed_at)
     await add_vintages(tx, [(order.scope.account_id, current.completed_at, new)])
@@ -202,15 +201,14 @@ async def reissue_certificate(
         tx,
         order.scope,
         "certificate.reissued",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=order.id,
         # Without the names: entries cannot be deleted, and a name may be private.
         before={"number": old.number},
         after={"number": new.number},
         reason=reason,
     )
-    await record_replacement(tx, reissued, new, old.number, base_url=base_url, now=now)
+    await record_replacement(tx, reissued, new, old.number, base_url=base_url, now=by.at)
     return reissued
 
 
@@ -220,7 +218,7 @@ WHERE account_id = $1 AND number = $2
 """
 
 
-async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, actor: Actor, now: datetime) -> str:
+async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, by: By) -> str:
     """Withdraw the certificate of a locked complete order without a new one, and return its number.
 
     `order` has the projects that the totals count. The order leaves the totals of the Sustainability page; the number
@@ -231,17 +229,16 @@ async def withdraw_certificate(tx: Connection, order: Order, *, reason: str, act
     number = current.record.number
     if current.state is not CertificateState.VALID:
         raise CertificateNotValid(f"Certificate {number} was withdrawn before.")
-    mail_at = None if order.email is None else now
-    await tx.execute(MARK_WITHDRAWN, order.scope.account_id, number, reason, now, mail_at)
-    await record_statements(tx, [_statement_with_reason(order, StatementKind.WITHDRAWN, number, reason, now)])
+    mail_at = None if order.email is None else by.at
+    await tx.execute(MARK_WITHDRAWN, order.scope.account_id, number, reason, by.at, mail_at)
+    await record_statements(tx, [_statement_with_reason(order, StatementKind.WITHDRAWN, number, reason, by.at)])
     await subtract_vintages(tx, order.scope, current.record, current.completed_at)
     await subtract_totals(tx, order, month_of(current.completed_at))
     await audit.record(
         tx,
         order.scope,
         "certificate.withdrawn",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=order.id,
         before={"state": CertificateState.VALID},
         after={"state": CertificateState.WITHDRAWN},

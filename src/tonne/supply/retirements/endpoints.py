@@ -55,8 +55,7 @@ class RetirementEndpoints(Struct, frozen=True):
                 Beneficiary(body.name, body.kind),
                 reason=body.reason,
                 settings=self.settings,
-                actor=request.actor,
-                now=self.clock(),
+                by=request.actor.at(self.clock()),
             )
         self.notifier.notify(WorkKind.EVENTS, WorkKind.CERTIFICATES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(order))
@@ -101,7 +100,7 @@ class RetirementEndpoints(Struct, frozen=True):
         require_test_mode(request.scope)
         requested = read(request.json(), SupplyIn).available_quantity
         grams = None if requested is None else min(MAX_GRAMS, to_grams(requested, MassUnit.T))
-        await self.database.commit(simulate_supply, request.scope, grams, actor=request.actor, now=self.clock())
+        await self.database.commit(simulate_supply, request.scope, grams, by=request.actor.at(self.clock()))
         self.directory.forget_terms(request.scope)
         self.notifier.notify(WorkKind.PAID_ORDERS)
         return json_response(SupplyOut(None if grams is None else format_tonnes(grams)))

@@ -4,14 +4,12 @@ A name at a registry cannot be changed. So exactly one of two things happens whe
 registry gets the new name, or the correction is refused until the order is complete.
 """
 
-from datetime import datetime
-
 from msgspec import structs
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.context import By, Scope
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order, OrderStatus
 from tonne.selling.orders.move_order import rewrite_documents
@@ -41,8 +39,7 @@ async def rename_order(
     *,
     reason: str,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> Order:
     """Change in whose name the certificate is issued, and return the order.
 
@@ -55,9 +52,7 @@ async def rename_order(
             async with tx.transaction():
                 parcels = await lock_parcels_of_order(tx, scope, order_id)
                 order = await _lock(tx, scope, order_id, parcels)
-                return await _rename(
-                    tx, order, parcels, beneficiary, reason=reason, settings=settings, actor=actor, now=now
-                )
+                return await _rename(tx, order, parcels, beneficiary, reason=reason, settings=settings, by=by)
         except _AllocatedMeanwhile:
             continue
     raise TransitionInvalid("The order is being processed right now. Try again.")
@@ -85,8 +80,7 @@ async def _rename(
     *,
     reason: str,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> Order:
     renamed = structs.replace(
         order,
@@ -97,27 +91,26 @@ async def _rename(
     if renamed == order:
         return order
     await set_beneficiary(tx, renamed)
-    await _record(tx, order, renamed, reason=reason, actor=actor, now=now)
+    await _record(tx, order, renamed, reason=reason, by=by)
     if order.status is OrderStatus.COMPLETE:
         [current, *_] = await list_of_order(tx, order.scope, order.id)
         if current.state is not CertificateState.VALID:
             raise CertificateNotValid
-        return await reissue_certificate(tx, renamed, reason=reason, settings=settings, actor=actor, now=now)
+        return await reissue_certificate(tx, renamed, reason=reason, settings=settings, by=by)
     name = registry_beneficiary(renamed)
     if parcels and name != registry_beneficiary(order):
-        await rename_parcels(tx, renamed, parcels, name=name, service_name=settings.seller_name, now=now)
+        await rename_parcels(tx, renamed, parcels, name=name, service_name=settings.seller_name, now=by.at)
     await rewrite_documents(tx, [renamed])
     return renamed
 
 
-async def _record(tx: Connection, order: Order, renamed: Order, *, reason: str, actor: Actor, now: datetime) -> None:
+async def _record(tx: Connection, order: Order, renamed: Order, *, reason: str, by: By) -> None:
     """Without names of persons: audit entries cannot be deleted."""
     await audit.record(
         tx,
         order.scope,
         "order.renamed",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=order.id,
         before=_audited_values(order, "(former private name)"),
         after=_audited_values(renamed, "(new private name)"),

@@ -1,18 +1,14 @@
 """A test helper: simulate short supply for one test account."""
 
-from datetime import datetime
-
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.context import By, Scope
 from tonne.selling.accounts import store
 from tonne.selling.orders.queue import wake_short
 
 
-async def simulate_supply(
-    tx: Connection, scope: Scope, available_grams: int | None, *, actor: Actor, now: datetime
-) -> None:
+async def simulate_supply(tx: Connection, scope: Scope, available_grams: int | None, *, by: By) -> None:
     """From now on, the account's orders above this quantity are short of supply, and wait. None ends the simulation.
 
     Orders that wait are checked again.
@@ -25,8 +21,7 @@ async def simulate_supply(
         tx,
         scope,
         "account.supply_simulated",
-        actor=actor,
-        at=now,
+        by=by,
         before={"available_quantity": _tonnes(before)},
         after={"available_quantity": _tonnes(available_grams)},
     )

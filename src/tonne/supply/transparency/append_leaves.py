@@ -5,7 +5,6 @@ A log that cannot be continued is closed; the next generation names its last sig
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import ClassVar
 
 import msgspec
@@ -14,7 +13,7 @@ import structlog
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock, Mode
+from tonne.platform.values.context import By, Clock, Mode
 from tonne.supply.transparency import statement_store, statements
 from tonne.supply.transparency.errors import LogHeadInvalid, LogNotPublished
 from tonne.supply.transparency.log_store import close_log, find_latest, grow_log, lock_log, open_log
@@ -112,7 +111,7 @@ _GENERATION = re.compile(r"/log(?:/test)?/([1-9][0-9]{0,5})", re.ASCII)
 
 
 async def reopen_log(
-    tx: Connection, mode: Mode, head: str | None, *, base_url: str, reason: str, actor: Actor, now: datetime
+    tx: Connection, mode: Mode, head: str | None, *, base_url: str, reason: str, by: By
 ) -> tuple[Log, Log]:
     """Returns the closed log and the new one, whose entry 0 is `head`, the content of the head file.
 
@@ -127,10 +126,10 @@ async def reopen_log(
         raise LogNotPublished
     if not head.strip() or len(head.encode()) > MAX_ENTRY:
         raise LogHeadInvalid
-    await close_log(tx, old.id, reason, now)
+    await close_log(tx, old.id, reason, by.at)
     generation = max(old.generation, _generation_of(head)) + 1
     origin = origin_of(base_url, mode, generation)
-    await open_log(tx, mode, generation, origin, now, previous_head=head)
+    await open_log(tx, mode, generation, origin, by.at, previous_head=head)
     new = await lock_log(tx, mode)
     if new is None:
         raise LookupError(f"the log {origin} was not opened")
@@ -140,8 +139,7 @@ async def reopen_log(
         tx,
         None,
         "log.reopened",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=old.origin,
         mode=mode,
         before={"origin": old.origin},

@@ -78,7 +78,7 @@ class Months(Scene):
         async with self.database.transaction() as tx:
             url = "https://127.0.0.1/hook"
             webhook, _ = await register_webhook(
-                tx, self.one, WebhookRequest(url), box=self.services.box, actor=TESTER, now=datetime.now(UTC)
+                tx, self.one, WebhookRequest(url), box=self.services.box, by=TESTER.at(datetime.now(UTC))
             )
             await tx.execute("UPDATE webhooks SET cursor_position = $2 WHERE id = $1", webhook.id, at)
         return Hook(webhook.id)

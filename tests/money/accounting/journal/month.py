@@ -91,15 +91,15 @@ class Month(Scene):
             self.live = await add_account(tx, ours, Mode.LIVE, now=self.clock.now)
             self.trusted = await add_account(tx, ours, Mode.LIVE, now=self.clock.now)
             credit = BillingChange(fulfil=Fulfil.ON_ORDER, credit_limit="400.00")
-            await change_account(tx, self.trusted, AccountChange(billing=credit), actor=TESTER, now=self.clock.now)
+            await change_account(tx, self.trusted, AccountChange(billing=credit), by=TESTER.at(self.clock.now))
             self.small = await add_account(tx, ours, Mode.TEST, method=PaymentMethod.CARD, now=self.clock.now)
             await self._bill_together(tx)
             stored = await describe_card(self.services.card_gateways, Mode.TEST, None, GOOD)
             for scope in (self.card, self.small):
-                await store_card(tx, scope, stored, actor=TESTER, now=self.clock.now)
+                await store_card(tx, scope, stored, by=TESTER.at(self.clock.now))
             if self.rng.random() < 0.7:
                 profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal(self.rng.choice(("0.19", "0.081")))}
-                await set_tax_profile(tx, ours, profile, actor=TESTER, now=self.clock.now)
+                await set_tax_profile(tx, ours, profile, by=TESTER.at(self.clock.now))
         await self.order_by_card()
         await self.order_by_invoice()
         await self.order_small()
@@ -111,7 +111,7 @@ class Month(Scene):
                 BillingChange(billing=Billing.THRESHOLD, threshold=self.rng.choice(("0.50", "2.00", "9.99"))),
             )
         )
-        await change_account(tx, self.small, AccountChange(billing=change), actor=TESTER, now=self.clock.now)
+        await change_account(tx, self.small, AccountChange(billing=change), by=TESTER.at(self.clock.now))
 
     async def step(self) -> None:
         await self.rng.choice(self.steps)()
@@ -135,7 +135,7 @@ class Month(Scene):
         number = self.rng.choice((GOOD, GOOD, DECLINED_TWICE, NO_MONEY))
         async with self.database.transaction() as tx:
             stored = await describe_card(self.services.card_gateways, Mode.TEST, None, number)
-            await store_card(tx, self.small, stored, actor=TESTER, now=self.clock.now)
+            await store_card(tx, self.small, stored, by=TESTER.at(self.clock.now))
             await charge_again(tx, self.small, self.clock.now)
             if self.rng.random() < 0.3:
                 await self._bill_together(tx)
@@ -201,7 +201,7 @@ class Month(Scene):
     async def _import(self, content: bytes) -> None:
         async with self.database.transaction() as tx:
             file = SheetFile("statement", content)
-            await import_statement(tx, Mode.LIVE, file, settings=self.settings, actor=TESTER, now=self.clock.now)
+            await import_statement(tx, Mode.LIVE, file, settings=self.settings, by=TESTER.at(self.clock.now))
 
     async def settle_by_hand(self) -> None:
         invoices = await self.fetch(OPEN_INVOICES)
@@ -209,17 +209,17 @@ class Month(Scene):
             async with self.database.transaction() as tx:
                 reference = self.rng.choice(invoices)["reference"]
                 [invoice] = await find_by_references_any_account(tx, [reference])
-                await settle_invoice(tx, invoice, actor=TESTER, now=self.clock.now)
+                await settle_invoice(tx, invoice, by=TESTER.at(self.clock.now))
 
     async def write_off(self) -> None:
         """An open invoice. It is refused if its order was not fulfilled."""
         if invoice := await self._open_invoice():
             how = {"reason": "Insolvent", "releases_credit": self.rng.random() < 0.5, "settings": self.settings}
-            await self._attempt(write_off_invoice, invoice, **how, actor=TESTER, now=self.clock.now)
+            await self._attempt(write_off_invoice, invoice, **how, by=TESTER.at(self.clock.now))
 
     async def reinstate(self) -> None:
         if self.rng.random() < 0.5 and (invoice := await self._open_invoice(WRITTEN_OFF)):
-            await self._attempt(reinstate_invoice, invoice, reason="They pay", actor=TESTER, now=self.clock.now)
+            await self._attempt(reinstate_invoice, invoice, reason="They pay", by=TESTER.at(self.clock.now))
 
     async def recover(self) -> None:
         """A transfer for a written-off invoice, for all of it or a part, or too much."""
@@ -234,7 +234,7 @@ class Month(Scene):
         if invoice := await self._open_invoice(self.rng.choice((OPEN_INVOICES, WRITTEN_OFF))):
             amount = self.rng.choice((1, invoice.due_minor // 3, invoice.due_minor))
             await self._attempt(
-                correct_invoice, invoice, None, max(amount, 1), reason="Discount", actor=TESTER, now=self.clock.now
+                correct_invoice, invoice, None, max(amount, 1), reason="Discount", by=TESTER.at(self.clock.now)
             )
 
     async def _open_invoice(self, among: str = OPEN_INVOICES) -> Invoice | None:
@@ -250,14 +250,14 @@ class Month(Scene):
             order = self.rng.choice(self.orders)
             request = RefundRequest(amount_minor=self.rng.choice((None, 1, 50, 333)), reason="Goodwill")
             with_errors = (order.scope, order.id, request)
-            await self._attempt(request_refund, *with_errors, settings=self.settings, actor=TESTER, now=self.clock.now)
+            await self._attempt(request_refund, *with_errors, settings=self.settings, by=TESTER.at(self.clock.now))
 
     async def cancel(self) -> None:
         if self.orders:
             order = self.rng.choice(self.orders)
             how = Cancellation(reason="Changed their mind", with_refund=self.rng.random() < 0.7)
             await self._attempt(
-                cancel_by_id, order.scope, order.id, how, settings=self.settings, actor=TESTER, now=self.clock.now
+                cancel_by_id, order.scope, order.id, how, settings=self.settings, by=TESTER.at(self.clock.now)
             )
 
     async def _attempt(self, use_case: Callable[..., Awaitable[object]], *args: object, **kwargs: object) -> None:
@@ -278,14 +278,14 @@ class Month(Scene):
         if found := await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')"):
             transfer_id = self.rng.choice(found)["id"]
             await self._attempt(
-                return_transfer, transfer_id, None, reason="Not ours", to=None, actor=TESTER, now=self.clock.now
+                return_transfer, transfer_id, None, reason="Not ours", to=None, by=TESTER.at(self.clock.now)
             )
 
     async def send_money_back(self) -> None:
         planned = await self.fetch("SELECT id, amount_minor FROM transfer_returns WHERE status = 'planned'")
         for each in planned:
             async with self.database.transaction() as tx:
-                await confirm_return(tx, each["id"], "Done", settings=self.settings, actor=TESTER, now=self.clock.now)
+                await confirm_return(tx, each["id"], "Done", settings=self.settings, by=TESTER.at(self.clock.now))
             self.banked["returned"] += each["amount_minor"]
 
     async def come_back(self) -> None:
@@ -294,7 +294,7 @@ class Month(Scene):
         if sent and self.rng.random() < 0.5:
             back = self.rng.choice(sent)
             async with self.database.transaction() as tx:
-                await fail_return(tx, back["id"], "The account is closed", actor=TESTER, now=self.clock.now)
+                await fail_return(tx, back["id"], "The account is closed", by=TESTER.at(self.clock.now))
             self.banked["returned"] -= back["amount_minor"]
 
     async def unassign(self) -> None:
@@ -306,7 +306,7 @@ class Month(Scene):
         )
         if found:
             assignment_id = self.rng.choice(found)["id"]
-            await self._attempt(unassign_transfer, assignment_id, note="A mistake", actor=TESTER, now=self.clock.now)
+            await self._attempt(unassign_transfer, assignment_id, note="A mistake", by=TESTER.at(self.clock.now))
 
     async def assign(self) -> None:
         found = await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')")
@@ -315,13 +315,13 @@ class Month(Scene):
             async with self.database.connection() as connection:
                 [invoice] = await find_by_references_any_account(connection, [self.rng.choice(invoices)["reference"]])
             transfer_id = self.rng.choice(found)["id"]
-            await self._attempt(assign_transfer, transfer_id, invoice, None, note="", actor=TESTER, now=self.clock.now)
+            await self._attempt(assign_transfer, transfer_id, invoice, None, note="", by=TESTER.at(self.clock.now))
 
     async def resolve(self) -> None:
         found = await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')")
         if found and self.rng.random() < 0.3:
             await self._attempt(
-                resolve_transfer, self.rng.choice(found)["id"], "Interest", actor=TESTER, now=self.clock.now
+                resolve_transfer, self.rng.choice(found)["id"], "Interest", by=TESTER.at(self.clock.now)
             )
 
     async def confirm_retirements(self) -> None:
@@ -335,4 +335,4 @@ class Month(Scene):
         row = f"po_{self.paid_out},{self.clock.now.date()},EUR,{amount / 100:.2f},{fee / 100:.2f}"
         file = SheetFile("payouts.csv", f"payout_id,paid_on,currency,amount,fee\n{row}\n".encode())
         async with self.database.transaction() as tx:
-            await import_payouts(tx, Mode.TEST, file, actor=TESTER, now=self.clock.now)
+            await import_payouts(tx, Mode.TEST, file, by=TESTER.at(self.clock.now))

@@ -21,7 +21,7 @@ WITH_REST = "SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpai
 async def cancel_with_refund(debts: Debts, order: Order) -> None:
     how = Cancellation(reason="Changed their mind", with_refund=True)
     async with debts.database.transaction() as tx:
-        await cancel_by_id(tx, order.scope, order.id, how, settings=debts.settings, actor=TESTER, now=debts.clock.now)
+        await cancel_by_id(tx, order.scope, order.id, how, settings=debts.settings, by=TESTER.at(debts.clock.now))
 
 
 class OneDebt:
@@ -94,4 +94,4 @@ class OneDebt:
 
     async def _run(self, use_case: Callable[..., Awaitable[object]], *args: object, **kwargs: object) -> None:
         async with self.debts.database.transaction() as tx:
-            await use_case(tx, *args, **kwargs, actor=TESTER, now=self.debts.clock.now)
+            await use_case(tx, *args, **kwargs, by=TESTER.at(self.debts.clock.now))

@@ -27,7 +27,7 @@ from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
 from tonne.money.refunds.approve_refund import settle_refund
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Actor, Mode, replace
+from tonne.platform.values.context import By, Mode, replace
 from tonne.selling.orders.model import Order
 
 DEFERRED = "deferred revenue is what was billed or paid and is not delivered"
@@ -60,13 +60,13 @@ async def _balances(scene: Scene, mode: Mode) -> dict[LedgerAccount, int]:
 async def test_a_reopened_transfer_is_booked_back_in_its_own_month(billing: Billing) -> None:
     await import_file(billing, camt_file([Line(DAY, 500, "Interest", reference="R1")]))
     found = await billing.fetchval("SELECT id FROM bank_transfers")
-    facts: dict[str, Any] = {"actor": ADA, "now": billing.clock.now}
+    facts: dict[str, Any] = {"by": ADA.at(billing.clock.now)}
     async with billing.database.transaction() as tx:
         await resolve_transfer(tx, found, "Interest", **facts)
     before = await _march(billing, Mode.LIVE)
     assert (await _balances(billing, Mode.LIVE))[LedgerAccount.RESOLVED_BY_HAND] == -500
     for _ in range(2):
-        facts["now"] = APRIL
+        facts["by"] = ADA.at(APRIL)
         async with billing.database.transaction() as tx:
             await reopen_and_unmatch(tx, found, "Not interest", **facts)
         assert await _balances(billing, Mode.LIVE) == {LedgerAccount.BANK: 500, LedgerAccount.UNALLOCATED: -500}
@@ -79,7 +79,7 @@ async def test_a_reopened_transfer_is_booked_back_in_its_own_month(billing: Bill
 async def test_a_return_that_comes_back_is_booked_when_it_does(billing: Billing) -> None:
     await import_file(billing, camt_file([Line(DAY, 500, "A mistake", reference="R1")]))
     found = await billing.fetchval("SELECT id FROM bank_transfers")
-    facts: dict[str, Any] = {"actor": ADA, "now": billing.clock.now}
+    facts: dict[str, Any] = {"by": ADA.at(billing.clock.now)}
     async with billing.database.transaction() as tx:
         await return_transfer(tx, found, None, reason="A mistake", to=None, **facts)
     [planned] = await open_returns(billing)
@@ -88,7 +88,7 @@ async def test_a_return_that_comes_back_is_booked_when_it_does(billing: Billing)
     before = await _march(billing, Mode.LIVE)
     assert await _balances(billing, Mode.LIVE) == {}
     async with billing.database.transaction() as tx:
-        await fail_return(tx, planned.id, "The account is closed", actor=ADA, now=APRIL)
+        await fail_return(tx, planned.id, "The account is closed", by=ADA.at(APRIL))
     assert await _march(billing, Mode.LIVE) == before
     assert await _balances(billing, Mode.LIVE) == {LedgerAccount.BANK: 500, LedgerAccount.UNALLOCATED: -500}
     await billing.check_invariants()
@@ -97,7 +97,7 @@ async def test_a_return_that_comes_back_is_booked_when_it_does(billing: Billing)
 async def test_a_return_that_comes_back_as_a_line_of_a_statement_is_counted_once(billing: Billing) -> None:
     await import_file(billing, camt_file([Line(DAY, 500, "A mistake", reference="R1")]))
     first = await billing.fetchval("SELECT id FROM bank_transfers")
-    facts: dict[str, Any] = {"actor": ADA, "now": billing.clock.now}
+    facts: dict[str, Any] = {"by": ADA.at(billing.clock.now)}
     async with billing.database.transaction() as tx:
         planned = await return_transfer(tx, first, None, reason="A mistake", to=None, **facts)
         await _export(tx, billing, **facts)
@@ -132,7 +132,7 @@ async def test_a_return_that_comes_back_does_not_pay_the_invoice_that_its_text_n
     await billing.work()
     await import_file(billing, camt_file([Line(DAY, 500, "TN-LIVE-000001 and 999", reference="R1")]))
     first = await billing.fetchval("SELECT id FROM bank_transfers")
-    facts: dict[str, Any] = {"actor": ADA, "now": billing.clock.now}
+    facts: dict[str, Any] = {"by": ADA.at(billing.clock.now)}
     async with billing.database.transaction() as tx:
         assigned = await billing.fetchval("SELECT id FROM transfer_assignments")
         await unassign_transfer(tx, assigned, note="Another order", **facts)
@@ -144,10 +144,8 @@ async def test_a_return_that_comes_back_does_not_pay_the_invoice_that_its_text_n
     assert await billing.status(order) == "placed"
 
 
-async def _export(tx: Connection, billing: Billing, *, actor: Actor, now: datetime) -> None:
-    exported = await export_returns(
-        tx, Mode.LIVE, "EUR", format_="sepa", settings=billing.settings, actor=actor, now=now
-    )
+async def _export(tx: Connection, billing: Billing, *, by: By) -> None:
+    exported = await export_returns(tx, Mode.LIVE, "EUR", format_="sepa", settings=billing.settings, by=by)
     assert len(exported.exported) == 1
 
 
@@ -156,7 +154,7 @@ async def test_a_reversed_payment_leaves_the_bank_when_it_is_resolved(billing: B
     await billing.execute("UPDATE bank_transfers SET is_reversal = true, state = 'unmatched'")
     found = await billing.fetchval("SELECT id FROM bank_transfers")
     async with billing.database.transaction() as tx:
-        await resolve_transfer(tx, found, "A direct debit came back", actor=ADA, now=billing.clock.now)
+        await resolve_transfer(tx, found, "A direct debit came back", by=ADA.at(billing.clock.now))
     assert await _balances(billing, Mode.LIVE) == {LedgerAccount.BANK: -500, LedgerAccount.RESOLVED_BY_HAND: 500}
 
 
@@ -166,7 +164,7 @@ async def test_a_refund_by_hand_clears_what_the_customer_is_owed(billing: Billin
     await RefundScene.refund(billing, order)  # type: ignore[arg-type]
     refund = await billing.fetchval("SELECT id FROM refunds")
     async with billing.database.transaction() as tx:
-        await settle_refund(tx, refund, "In cash", actor=ADA, now=billing.clock.now)
+        await settle_refund(tx, refund, "In cash", by=ADA.at(billing.clock.now))
     found = await _balances(billing, Mode.LIVE)
     assert LedgerAccount.RECEIVABLES not in found
     assert LedgerAccount.SETTLED_BY_HAND not in found
@@ -219,7 +217,7 @@ async def test_a_payment_with_another_amount_is_unallocated_until_it_is_accepted
         payment = await read_mismatched(connection, scene.gateways, charge["id"])
     scene.clock.now = APRIL
     async with scene.database.transaction() as tx:
-        await accept_mismatched(tx, charge["id"], payment, actor=ADA, reason="Agreed", now=APRIL)
+        await accept_mismatched(tx, charge["id"], payment, by=ADA.at(APRIL), reason="Agreed")
     await scene.send()
     assert await _march(scene, Mode.TEST) == before
     found = await _balances(scene, Mode.TEST)
@@ -235,7 +233,7 @@ async def test_a_payment_of_the_other_mode_is_no_money(scene: RefundScene, *, is
     assert DEFERRED not in await scene.breaches()
     if is_written_off:
         async with scene.database.transaction() as tx:
-            await return_mismatched(tx, charge_id, None, actor=ADA, reason="A test key", now=scene.clock())
+            await return_mismatched(tx, charge_id, None, by=ADA.at(scene.clock()), reason="A test key")
     else:
         await scene.cancel_with_refund(order)
     assert await scene.status(order) == "cancelled"

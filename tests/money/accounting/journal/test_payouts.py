@@ -26,7 +26,7 @@ class Gateway(Scene):
     async def pay_out(self, *rows: str) -> PayoutImport:
         file = SheetFile("payouts.csv", "\n".join([HEAD, *rows]).encode())
         async with self.database.transaction() as tx:
-            return await import_payouts(tx, Mode.LIVE, file, actor=TESTER, now=self.clock.now)
+            return await import_payouts(tx, Mode.LIVE, file, by=TESTER.at(self.clock.now))
 
     async def transfer(self, minor: int) -> str:
         line = Line(self.clock.now.date(), minor, "STRIPE PAYOUT", reference=f"B{minor}")
@@ -36,14 +36,13 @@ class Gateway(Scene):
                 Mode.LIVE,
                 SheetFile("statement", camt_file([line])),
                 settings=self.settings,
-                actor=TESTER,
-                now=self.clock.now,
+                by=TESTER.at(self.clock.now),
             )
         return booked.transfer_id
 
     async def match(self, name: str, transfer_id: str) -> None:
         async with self.database.transaction() as tx:
-            await match_payout(tx, name, transfer_id, actor=TESTER, now=self.clock.now)
+            await match_payout(tx, name, transfer_id, by=TESTER.at(self.clock.now))
 
     async def balances(self) -> dict[LedgerAccount, int]:
         async with self.database.connection() as connection:

@@ -106,10 +106,10 @@ async def test_an_order_is_cancelled_whose_written_off_invoice_was_partly_paid(d
     returns = [row["id"] for row in await debts.fetch("SELECT id FROM transfer_returns ORDER BY amount_minor")]
     for each in returns:
         async with debts.database.transaction() as tx:
-            await confirm_return(tx, each, "Sent", settings=debts.settings, actor=TESTER, now=debts.clock.now)
+            await confirm_return(tx, each, "Sent", settings=debts.settings, by=TESTER.at(debts.clock.now))
     assert await debts.balances() == {}
     async with debts.database.transaction() as tx:
-        await fail_return(tx, returns[0], "The account is closed", actor=TESTER, now=debts.clock.now)
+        await fail_return(tx, returns[0], "The account is closed", by=TESTER.at(debts.clock.now))
     assert await debts.balances() == {To.BANK: 300, To.UNALLOCATED: -300}
 
 

@@ -6,7 +6,6 @@ from tests.support.api_client import ApiClient
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.factors.import_rows import import_factors, read_factors, shipped_factors
 from tonne.selling.estimates.factors.model import FactorSet
 
@@ -32,7 +31,7 @@ async def run_import(services: Services, rows: str, *, apply: bool = True) -> tu
     """How many rows are new, changed and unchanged."""
     file = SheetFile("factors.csv", (HEADER + rows).encode())
     async with services.database.transaction() as tx:
-        done = await import_factors(tx, file, actor=TESTER, now=utc_now(), apply=apply)
+        done = await import_factors(tx, file, by=TESTER.now(), apply=apply)
     services.factors.forget()
     return len(done.changes.new), len(done.changes.changed), done.changes.unchanged_count
 

@@ -3,7 +3,6 @@
 from tests.support.world import TESTER
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import utc_now
 from tonne.selling.estimates.factors.import_rows import import_factors
 
 FACTORS = """\
@@ -18,4 +17,4 @@ spend-2024/mcc-7512/deu,Merchant category 7512,Car rental,XPF,0.01,,DEU,2024,Spe
 
 async def import_transaction_factors(database: Database) -> None:
     async with database.transaction() as tx:
-        await import_factors(tx, SheetFile("spend.csv", FACTORS.encode()), actor=TESTER, now=utc_now())
+        await import_factors(tx, SheetFile("spend.csv", FACTORS.encode()), by=TESTER.now())

@@ -42,11 +42,11 @@ async def change_everything(services: Services, world: World) -> None:
     rates = b"base,quote,rate,source,as_of\nEUR,USD,3.21,bank,2026-11-01T08:00:00Z\n"
     async with services.database.transaction() as tx:
         files = {FileKind.EXCHANGE_RATES: SheetFile("rates.csv", rates)}
-        await import_files(tx, Mode.TEST, files, now, actor=TESTER)
+        await import_files(tx, Mode.TEST, files, by=TESTER.at(now))
         await tx.execute("UPDATE bundles SET unit_price_minor = unit_price_minor * 3, enabled = false")
         await tx.execute("UPDATE catalogues SET version = version + 1")
         organisation_id = world.ours_test.scope.organisation_id
-        await change_organisation.set_fee_rate(tx, organisation_id, Decimal("0.25"), actor=TESTER, now=now)
+        await change_organisation.set_fee_rate(tx, organisation_id, Decimal("0.25"), by=TESTER.at(now))
 
 
 async def test_an_order_costs_exactly_what_was_quoted(

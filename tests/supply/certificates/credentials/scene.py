@@ -98,15 +98,14 @@ class Verifier(Persons):
                 Beneficiary(name, kind),
                 reason="The name was misspelt.",
                 settings=self.settings,
-                actor=TESTER,
-                now=utc_now(),
+                by=TESTER.now(),
             )
 
     async def withdraw(self, order_id: str) -> None:
         async with self.database.transaction() as tx:
             order = await lock_order(tx, self.world.ours_test.scope, order_id)
             assert order is not None
-            await withdraw_certificate(tx, order, reason="The lot was invalid.", actor=TESTER, now=utc_now())
+            await withdraw_certificate(tx, order, reason="The lot was invalid.", by=TESTER.now())
 
 
 def _check_evidence(evidence: Json, issuer: Issuer) -> str:

@@ -72,10 +72,10 @@ class BundlePage(DashboardPage, frozen=True):
         try:
             async with self.database.transaction() as tx:
                 change = await schedule_price(
-                    tx, viewer.mode, bundle.id, price, starts_at or now, actor=viewer.actor, now=now
+                    tx, viewer.mode, bundle.id, price, starts_at or now, by=viewer.actor.at(now)
                 )
                 if starts_at is None:
-                    await apply_price_change(tx, change, now, actor=viewer.actor)
+                    await apply_price_change(tx, change, by=viewer.actor.at(now))
         except TonneError as error:
             form.fail("", str(error))
             return self._page(viewer, shown, form)
@@ -94,7 +94,7 @@ class BundlePage(DashboardPage, frozen=True):
                 effects=_switch_effects(shown, enabled=enabled),
                 fields={"enabled": form.value("enabled")},
             )
-        await self.database.commit(switch_bundle, bundle.id, enabled=enabled, actor=viewer.actor, now=self.clock())
+        await self.database.commit(switch_bundle, bundle.id, enabled=enabled, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}{_path(bundle.id)}?done={'bundle_enabled' if enabled else 'bundle_disabled'}")
 
     async def cancel(self, viewer: OperatorViewer, form: Form) -> Response:
@@ -114,7 +114,7 @@ class BundlePage(DashboardPage, frozen=True):
                 effects=effects,
                 fields={"change": change.id},
             )
-        await self.database.commit(cancel_price_change, viewer.mode, change.id, actor=viewer.actor, now=self.clock())
+        await self.database.commit(cancel_price_change, viewer.mode, change.id, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}{_path(change.bundle_id)}?done=price_cancelled")
 
     async def _find(self, viewer: OperatorViewer) -> _Shown:

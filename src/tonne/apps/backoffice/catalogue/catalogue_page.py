@@ -57,8 +57,7 @@ class CataloguePage(DashboardPage, frozen=True):
             viewer.mode,
             ImportKind.CATALOGUE,
             files,
-            actor=viewer.actor,
-            now=self.clock(),
+            by=viewer.actor.at(self.clock()),
             allow_large_change=form.is_checked("allow_large_change"),
             currency=currency,
         )
@@ -134,13 +133,13 @@ class ImportPage(DashboardPage, frozen=True):
         staged = await self._find(viewer)
         if staged.applied_at is not None:
             return await self._result(viewer, staged)
-        rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
+        rehearsal = await self.imports.rehearse(staged, by=viewer.actor.at(self.clock()))
         return await self._preview(viewer, staged, rehearsal)
 
     async def apply(self, viewer: OperatorViewer, _: Form) -> Response:
         staged = await self._find(viewer)
         if staged.applied_at is None:
-            done = await self.imports.apply(staged, actor=viewer.actor, now=self.clock())
+            done = await self.imports.apply(staged, by=viewer.actor.at(self.clock()))
             if done.result is None:
                 # Something has changed since the preview: the errors are new.
                 return await self._preview(viewer, staged, done)
@@ -152,7 +151,7 @@ class ImportPage(DashboardPage, frozen=True):
         staged = await self._find(viewer)
         if not form.is_checked("allow_large_change"):
             form.fail("allow_large_change", "Tick the box if the rates are right. If not, correct the file.")
-            rehearsal = await self.imports.rehearse(staged, actor=viewer.actor, now=self.clock())
+            rehearsal = await self.imports.rehearse(staged, by=viewer.actor.at(self.clock()))
             return await self._preview(viewer, staged, rehearsal, form)
         await self.database.commit(staged_imports.allow_large_change, viewer.mode, staged.id)
         return see_other(f"{viewer.base}/imports/{staged.id}")

@@ -49,7 +49,7 @@ class PicturesPage(DashboardPage, frozen=True):
         return await self._save(viewer, NamedPicture(*subject, None), "picture_removed")
 
     async def _save(self, viewer: OperatorViewer, named: NamedPicture, done: str) -> Response:
-        await self.database.commit(import_pictures, viewer.mode, [named], actor=viewer.actor, now=self.clock())
+        await self.database.commit(import_pictures, viewer.mode, [named], by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}{PICTURES}?done={done}")
 
     async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:

@@ -18,7 +18,7 @@ from tonne.platform.db.database import Connection, Database, parameters_of, valu
 from tonne.platform.documents.sheets.columns import RowError, SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Mode, new_id, same_named
+from tonne.platform.values.context import By, Mode, new_id, same_named
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError, ImportReport
 from tonne.selling.catalogue.imports.plan import FileKind, Files
@@ -193,19 +193,19 @@ class StagedImports(Struct, frozen=True):
     database: Database
     settings: Settings
 
-    async def stage(
-        self, mode: Mode, kind: ImportKind, files: Sequence[SheetFile], *, actor: Actor, now: datetime, **options: Any
-    ) -> str:
+    async def stage(self, mode: Mode, kind: ImportKind, files: Sequence[SheetFile], *, by: By, **options: Any) -> str:
         """Store the files for the preview; returns the id of the import. `options` are fields of StagedImport."""
-        staged = StagedImport(id=new_id("imp"), mode=mode, kind=kind, staged_at=now, staged_by=str(actor), **options)
-        await self.database.commit(insert_staged, staged, files, delete_before=now - KEPT_FOR)
+        staged = StagedImport(
+            id=new_id("imp"), mode=mode, kind=kind, staged_at=by.at, staged_by=str(by.actor), **options
+        )
+        await self.database.commit(insert_staged, staged, files, delete_before=by.at - KEPT_FOR)
         return staged.id
 
-    async def rehearse(self, staged: StagedImport, *, actor: Actor, now: datetime) -> Rehearsal:
+    async def rehearse(self, staged: StagedImport, *, by: By) -> Rehearsal:
         """Rolled back."""
 
         async def run(tx: Connection) -> _Outcome:
-            return await self._run(tx, staged, await read_files(tx, staged), actor=actor, now=now)
+            return await self._run(tx, staged, await read_files(tx, staged), by=by)
 
         try:
             outcome = await rehearse(self.database, run)
@@ -223,18 +223,18 @@ class StagedImports(Struct, frozen=True):
         return plan.faults
 
     async def stage_confirmations(
-        self, mode: Mode, rows: Sequence[ConfirmationRow], reference: str | None, *, actor: Actor, now: datetime
+        self, mode: Mode, rows: Sequence[ConfirmationRow], reference: str | None, *, by: By
     ) -> str:
         lines, kind = SheetFile(DESK, msgspec.json.encode(rows)), ImportKind.CONFIRMED_LINES
-        return await self.stage(mode, kind, [lines], actor=actor, now=now, reference=reference)
+        return await self.stage(mode, kind, [lines], by=by, reference=reference)
 
-    async def apply(self, staged: StagedImport, *, actor: Actor, now: datetime) -> Rehearsal:
+    async def apply(self, staged: StagedImport, *, by: By) -> Rehearsal:
         """Import exactly the files that were previewed. With errors, nothing is imported."""
         try:
             async with self.database.transaction() as tx:
-                outcome = await self._run(tx, staged, await read_files(tx, staged), actor=actor, now=now)
+                outcome = await self._run(tx, staged, await read_files(tx, staged), by=by)
                 # Two operators may press the button at the same time: the second transaction is rolled back.
-                if not await mark_applied(tx, staged, msgspec.json.encode(outcome.result), now):
+                if not await mark_applied(tx, staged, msgspec.json.encode(outcome.result), by.at):
                     raise StagedImportApplied
         except SheetInvalid as error:
             return Rehearsal(errors=error.errors)
@@ -242,20 +242,17 @@ class StagedImports(Struct, frozen=True):
             return Rehearsal(refusal=str(error))
         return Rehearsal(outcome.result, outcome.report)
 
-    async def _run(
-        self, tx: Connection, staged: StagedImport, files: Sequence[SheetFile], *, actor: Actor, now: datetime
-    ) -> _Outcome:
+    async def _run(self, tx: Connection, staged: StagedImport, files: Sequence[SheetFile], *, by: By) -> _Outcome:
         if not files:
             raise StagedImportApplied
         if staged.kind is ImportKind.CONFIRMED_LINES:
-            return _Outcome(_confirmed(await self._confirm(tx, staged, files[0].content, actor=actor, now=now)))
+            return _Outcome(_confirmed(await self._confirm(tx, staged, files[0].content, by=by)))
         if staged.kind is ImportKind.CONFIRMATIONS:
             confirmations = await import_confirmations(
                 tx,
                 staged.mode,
                 files[0],
-                now=now,
-                actor=actor,
+                by=by,
                 pages=self.settings.retirement_pages,
                 reference=staged.reference,
             )
@@ -270,22 +267,21 @@ class StagedImports(Struct, frozen=True):
             tx,
             staged.mode,
             by_kind,
-            now,
-            actor=actor,
+            by=by,
             currency=staged.currency,
             max_rate_change=None if staged.allow_large_change else factor,
         )
         return _Outcome(_imported(report), report)
 
     async def _confirm(
-        self, tx: Connection, staged: StagedImport, lines: bytes, *, actor: Actor, now: datetime
+        self, tx: Connection, staged: StagedImport, lines: bytes, *, by: By
     ) -> confirm_lines.ConfirmationReport:
         rows = msgspec.json.decode(lines, type=list[ConfirmationRow])
-        plan = await self._plan(tx, staged.mode, rows, now)
+        plan = await self._plan(tx, staged.mode, rows, by.at)
         if plan.faults:
             raise SheetInvalid([RowError(DESK, *fault) for fault in plan.faults])
         source = ConfirmationSource(DESK, sha256(lines).hexdigest(), staged.reference)
-        return await confirm_lines.record_confirmations(tx, staged.mode, plan, source, now=now, actor=actor)
+        return await confirm_lines.record_confirmations(tx, staged.mode, plan, source, by=by)
 
     async def _plan(
         self, tx: Connection, mode: Mode, rows: Sequence[ConfirmationRow], now: datetime

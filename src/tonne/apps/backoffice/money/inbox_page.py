@@ -85,8 +85,7 @@ class InboxPage(DashboardPage, frozen=True):
             viewer.mode,
             SheetFile(sent.name, sent.content),
             StatementOptions(_spelling(form), iban),
-            actor=viewer.actor,
-            now=self.clock(),
+            by=viewer.actor.at(self.clock()),
         )
         return see_other(f"{viewer.base}/money/statements/{upload_id}")
 
@@ -101,9 +100,7 @@ class InboxPage(DashboardPage, frozen=True):
         try:
             booked = await rehearse(
                 self.database,
-                lambda tx: import_upload(
-                    tx, viewer.mode, upload_id, settings=self.settings, actor=viewer.actor, now=now
-                ),
+                lambda tx: import_upload(tx, viewer.mode, upload_id, settings=self.settings, by=viewer.actor.at(now)),
             )
         except SheetInvalid as error:
             errors = [str(each) for each in error.errors]
@@ -126,7 +123,7 @@ class InboxPage(DashboardPage, frozen=True):
         upload_id = viewer.request.path("upload_id")
         try:
             await self.database.commit(
-                import_upload, viewer.mode, upload_id, settings=self.settings, actor=viewer.actor, now=self.clock()
+                import_upload, viewer.mode, upload_id, settings=self.settings, by=viewer.actor.at(self.clock())
             )
         except SheetInvalid:
             # The preview lists the errors.
@@ -136,7 +133,7 @@ class InboxPage(DashboardPage, frozen=True):
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         await self.database.commit(
-            discard_upload, viewer.mode, viewer.request.path("upload_id"), actor=viewer.actor, now=self.clock()
+            discard_upload, viewer.mode, viewer.request.path("upload_id"), by=viewer.actor.at(self.clock())
         )
         return see_other(f"{viewer.base}/money/inbox?done=statement_discarded")
 
@@ -150,7 +147,7 @@ class InboxPage(DashboardPage, frozen=True):
             if line_id not in {each.id for each in await list_doubtful_any_account(tx, viewer.mode)}:
                 raise DashboardPageNotFound
             is_same = form.value("decision") == "same"
-            await decide_doubtful(tx, line_id, is_same=is_same, actor=viewer.actor, now=self.clock())
+            await decide_doubtful(tx, line_id, is_same=is_same, by=viewer.actor.at(self.clock()))
         self.notifier.notify()
         return see_other(f"{viewer.base}/money/inbox?done=doubt_decided")
 

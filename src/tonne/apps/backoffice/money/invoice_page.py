@@ -52,7 +52,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         note = form.text("note", "Say how it was paid, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> None:
-            await settle_invoice(tx, invoice, actor=viewer.actor, now=now, note=note)
+            await settle_invoice(tx, invoice, by=viewer.actor.at(now), note=note)
 
         effects = [
             f"Invoice {invoice.reference} for {invoice.due} and {invoice.orders_text} are marked as paid.",
@@ -74,8 +74,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
                 reason=reason,
                 releases_credit=releases,
                 settings=self.settings,
-                actor=viewer.actor,
-                now=now,
+                by=viewer.actor.at(now),
             )
 
         def effects(made: WriteOff) -> list[str]:
@@ -94,7 +93,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         invoice, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> WriteOff:
-            return await approve_write_off(tx, invoice, actor=viewer.actor, now=now)
+            return await approve_write_off(tx, invoice, by=viewer.actor.at(now))
 
         def effects(made: WriteOff) -> list[str]:
             return [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED]
@@ -107,7 +106,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> WriteOff:
-            return await reinstate_invoice(tx, invoice, reason=reason, actor=viewer.actor, now=now)
+            return await reinstate_invoice(tx, invoice, reason=reason, by=viewer.actor.at(now))
 
         def effects(undone: WriteOff) -> list[str]:
             if undone.state is WriteOffState.APPROVAL:
@@ -122,7 +121,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         invoice, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> list[str]:
-            return await resend_invoice(tx, invoice, settings=self.settings, actor=viewer.actor, now=now)
+            return await resend_invoice(tx, invoice, settings=self.settings, by=viewer.actor.at(now))
 
         def effects(recipients: list[str]) -> list[str]:
             return [f"{invoice.reference} is mailed to {', '.join(recipients)}."]

@@ -60,7 +60,7 @@ class MonthEndPage(DashboardPage, frozen=True):
         now = self.clock()
         async with self.database.long_snapshot(STATEMENT_S) as tx:
             totals = await read_journal.sum_month_any_account(tx, viewer.mode, month)
-        await self.database.commit(read_journal.store_totals, viewer.mode, month, totals, actor=viewer.actor, now=now)
+        await self.database.commit(read_journal.store_totals, viewer.mode, month, totals, by=viewer.actor.at(now))
         return see_other(f"{viewer.base}/month-end/{month:%Y-%m}?done=month_summed#totals")
 
     async def download(self, viewer: OperatorViewer) -> Response:

@@ -81,7 +81,7 @@ class RefundsPage(ConfirmedPage, frozen=True):
         found, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> Refund:
-            return await approve_refund(tx, found.id, actor=viewer.actor, now=now)
+            return await approve_refund(tx, found.id, by=viewer.actor.at(now))
 
         by_bank = "It is planned as a return: export it under Returns."
         then = "The worker sends it to the card gateway." if found.method is RefundMethod.CARD else by_bank
@@ -93,7 +93,7 @@ class RefundsPage(ConfirmedPage, frozen=True):
         reason = form.text("reason", "Say why, for the refund and the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> Refund:
-            return await decline_refund(tx, found.id, reason, actor=viewer.actor, now=now)
+            return await decline_refund(tx, found.id, reason, by=viewer.actor.at(now))
 
         effects = [f"{_money(found)} do not go back. The amount can be refunded again later."]
         words = Wording("Decline the refund", "refund_declined", effects)
@@ -103,7 +103,7 @@ class RefundsPage(ConfirmedPage, frozen=True):
         found, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> Refund:
-            return await retry_refund(tx, found.id, actor=viewer.actor, now=now)
+            return await retry_refund(tx, found.id, by=viewer.actor.at(now))
 
         effects = ["The worker asks the card gateway now. Nothing is refunded twice."]
         return await self._take(viewer, form, work, Wording("Try again now", "refund_retried", effects))
@@ -113,7 +113,7 @@ class RefundsPage(ConfirmedPage, frozen=True):
         note = form.text("note", "Say how the money went back, for the audit log.", longest=MAX_REASON)
 
         async def work(tx: Connection) -> Refund:
-            return await settle_refund(tx, found.id, note, actor=viewer.actor, now=now)
+            return await settle_refund(tx, found.id, note, by=viewer.actor.at(now))
 
         effects = [
             f"{_money(found)} count as paid back. No money moves: send it back before you confirm.",

@@ -51,7 +51,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
 
         async def work(tx: Connection) -> ReturnFile:
             written = await export_returns(
-                tx, viewer.mode, currency, format_=format_, settings=self.settings, actor=viewer.actor, now=now
+                tx, viewer.mode, currency, format_=format_, settings=self.settings, by=viewer.actor.at(now)
             )
             if written.batch_id is None:
                 raise ReturnInvalid(
@@ -85,7 +85,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         found, now = await self._find(viewer), self.clock()
 
         async def work(tx: Connection) -> BankReturn:
-            return await approve_return(tx, found.id, actor=viewer.actor, now=now)
+            return await approve_return(tx, found.id, by=viewer.actor.at(now))
 
         effects = [f"{found.amount} may go to {found.to_name}, {found.to_iban}. The next file for the bank has it."]
         return await self._take(viewer, form, work, Wording("Approve", "return_approved", effects))
@@ -96,7 +96,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         name, note = form.value("name")[:200], _note(form, "redirect_note")
 
         async def work(tx: Connection) -> BankReturn:
-            return await redirect_return(tx, found.id, ReturnTo(iban, name), note, actor=viewer.actor, now=now)
+            return await redirect_return(tx, found.id, ReturnTo(iban, name), note, by=viewer.actor.at(now))
 
         effects = [
             f"{found.amount} go to {iban} instead.",
@@ -110,7 +110,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         note = _note(form)
 
         async def work(tx: Connection) -> BankReturn:
-            return await cancel_return(tx, found.id, note, actor=viewer.actor, now=now)
+            return await cancel_return(tx, found.id, note, by=viewer.actor.at(now))
 
         effects = [f"{found.amount} do not go back. The money waits for a decision again, or stays with its invoice."]
         return await self._take(
@@ -122,7 +122,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         note = _note(form)
 
         async def work(tx: Connection) -> BankReturn:
-            return await confirm_return(tx, found.id, note, settings=self.settings, actor=viewer.actor, now=now)
+            return await confirm_return(tx, found.id, note, settings=self.settings, by=viewer.actor.at(now))
 
         effects = [
             f"{found.amount} count as paid back to {found.to_name or 'the payer'}. No money moves.",
@@ -135,9 +135,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         note, incoming = _note(form), form.value("transfer")
 
         async def work(tx: Connection) -> BankReturn:
-            return await fail_refund_return(
-                tx, found.id, note, incoming_id=incoming or None, actor=viewer.actor, now=now
-            )
+            return await fail_refund_return(tx, found.id, note, incoming_id=incoming or None, by=viewer.actor.at(now))
 
         then = "The money waits for a decision again." if found.invoice_id is None else "The refund is planned again."
         effects = [f"The bank did not pay {found.amount}. {then}"]

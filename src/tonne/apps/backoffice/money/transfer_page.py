@@ -69,7 +69,7 @@ class TransferPage(ConfirmedPage, frozen=True):
             return await self.show(viewer, form)
 
         async def work(tx: Connection) -> tuple[Transfer, Invoice]:
-            return await assign_transfer(tx, transfer.id, invoice, minor, note=note, actor=viewer.actor, now=now)
+            return await assign_transfer(tx, transfer.id, invoice, minor, note=note, by=viewer.actor.at(now))
 
         def effects(result: tuple[Transfer, Invoice]) -> Sequence[str]:
             after, paid = result
@@ -95,7 +95,7 @@ class TransferPage(ConfirmedPage, frozen=True):
             known = {each.id for each in await list_assignments_any_account(tx, transfer)}
             if assignment_id not in known:
                 raise DashboardPageNotFound
-            return await unassign_transfer(tx, assignment_id, note=note, actor=viewer.actor, now=now)
+            return await unassign_transfer(tx, assignment_id, note=note, by=viewer.actor.at(now))
 
         def effects(result: tuple[Assignment, Transfer]) -> Sequence[str]:
             undone, after = result
@@ -116,7 +116,7 @@ class TransferPage(ConfirmedPage, frozen=True):
             open_ones = await list_open_payouts(tx, viewer.mode, transfer.currency, transfer.rest_minor)
             if payout_id not in {each.id for each in open_ones}:
                 raise DashboardPageNotFound
-            return await match_payout(tx, payout_id, transfer.id, actor=viewer.actor, now=now)
+            return await match_payout(tx, payout_id, transfer.id, by=viewer.actor.at(now))
 
         def effects(matched: ListedPayout) -> Sequence[str]:
             return [f"The transfer is payout {matched.payout_id} of the card gateway. It pays no invoice."]
@@ -131,7 +131,7 @@ class TransferPage(ConfirmedPage, frozen=True):
         to = ReturnTo(iban, name) if iban else None
 
         async def work(tx: Connection) -> BankReturn:
-            return await return_transfer(tx, transfer.id, minor, reason=reason, to=to, actor=viewer.actor, now=now)
+            return await return_transfer(tx, transfer.id, minor, reason=reason, to=to, by=viewer.actor.at(now))
 
         def effects(planned: BankReturn) -> Sequence[str]:
             where = (
@@ -154,7 +154,7 @@ class TransferPage(ConfirmedPage, frozen=True):
         note = _note(form, "resolution")
 
         async def work(tx: Connection) -> Transfer:
-            return await resolve_transfer(tx, transfer.id, note, actor=viewer.actor, now=now)
+            return await resolve_transfer(tx, transfer.id, note, by=viewer.actor.at(now))
 
         effects = [
             f"{transfer.rest} no longer wait for a decision. No money moves, and no invoice is paid.",
@@ -168,7 +168,7 @@ class TransferPage(ConfirmedPage, frozen=True):
         note = _note(form, "reopen_note")
 
         async def work(tx: Connection) -> Transfer:
-            return await reopen_and_unmatch(tx, transfer.id, note, actor=viewer.actor, now=now)
+            return await reopen_and_unmatch(tx, transfer.id, note, by=viewer.actor.at(now))
 
         effects = [f"{transfer.money(transfer.resolved_minor)} of the transfer wait for a decision again."]
         words = Wording("Reopen", "transfer_reopened", effects)

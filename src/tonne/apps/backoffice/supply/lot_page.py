@@ -65,7 +65,7 @@ class LotPage(ConfirmedPage, frozen=True):
         step = _LotStep(
             name="withdraw",
             notice="lot_withdrawn",
-            work=lambda tx: withdraw_lot(tx, lot.id, reason=reason, actor=viewer.actor, now=now),
+            work=lambda tx: withdraw_lot(tx, lot.id, reason=reason, by=viewer.actor.at(now)),
             ask=lambda _: ("Withdraw the lot", effects),
             fields={"reason": reason},
         )
@@ -77,7 +77,7 @@ class LotPage(ConfirmedPage, frozen=True):
         step = _LotStep(
             name="invalidate",
             notice="lot_invalidated",
-            work=lambda tx: invalidate_lot(tx, lot.id, reason=reason, actor=viewer.actor, now=now),
+            work=lambda tx: invalidate_lot(tx, lot.id, reason=reason, by=viewer.actor.at(now)),
             ask=lambda planned: ("Invalidate the lot", _effects(planned)),
             fields={"reason": reason},
         )
@@ -94,7 +94,7 @@ class LotPage(ConfirmedPage, frozen=True):
         step = _LotStep(
             name="resolve",
             notice="lot_resolved",
-            work=lambda tx: resolve_lot_cases(tx, lot.id, requested, decision, actor=viewer.actor, now=now),
+            work=lambda tx: resolve_lot_cases(tx, lot.id, requested, decision, by=viewer.actor.at(now)),
             ask=lambda changed: _decision(decision, len(changed)) if changed else None,
             fields={"order": order_id, "decision": decision},
         )

@@ -43,7 +43,7 @@ class SupplyPage(DashboardPage, frozen=True):
         if file is None:
             return await self.show(viewer, form)
         kind, now = ImportKind.LOTS, self.clock()
-        import_id = await self.imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
+        import_id = await self.imports.stage(viewer.mode, kind, [file], by=viewer.actor.at(now))
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def export(self, viewer: OperatorViewer) -> Response:

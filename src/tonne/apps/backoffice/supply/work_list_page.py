@@ -214,7 +214,7 @@ class RetirementDeskPage(DashboardPage, frozen=True):
         if file is None:
             return await self.show(viewer, form)
         kind, now = ImportKind.CONFIRMATIONS, self.clock()
-        import_id = await self.imports.stage(viewer.mode, kind, [file], actor=viewer.actor, now=now)
+        import_id = await self.imports.stage(viewer.mode, kind, [file], by=viewer.actor.at(now))
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def confirm(self, viewer: OperatorViewer, form: Form) -> Response:
@@ -226,7 +226,7 @@ class RetirementDeskPage(DashboardPage, frozen=True):
         if form.faults:
             return await self.show_project(viewer, form, chosen=form.fields.get("line", ()))
         reference = form.value("reference") or None
-        import_id = await self.imports.stage_confirmations(viewer.mode, rows, reference, actor=viewer.actor, now=now)
+        import_id = await self.imports.stage_confirmations(viewer.mode, rows, reference, by=viewer.actor.at(now))
         return see_other(f"{viewer.base}/imports/{import_id}")
 
     async def show_close(self, viewer: OperatorViewer) -> Response:
@@ -239,7 +239,7 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             if not await work_list_store.is_open_unit_any_account(tx, viewer.mode, unit_id):
                 raise UnitNotOpen("The unit is not open any more. Go back to the retirement desk.")
             await close_unit_any_account(
-                tx, unit_id, service_name=self.settings.seller_name, actor=viewer.actor, now=self.clock()
+                tx, unit_id, service_name=self.settings.seller_name, by=viewer.actor.at(self.clock())
             )
         self.notifier.notify(WorkKind.POOLED_UNITS)
         return see_other(f"{viewer.base}/retirements?done=unit_closed")

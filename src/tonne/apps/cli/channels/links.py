@@ -141,7 +141,7 @@ def create(account_id: str, show_secret: bool, **options: Any) -> None:
 
 async def _create(tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings: Settings) -> tuple[OffsetLink, str]:
     await check_secret_key(tx, settings, ALL_SEALED)
-    return await create_account_link(tx, scope, body, settings=settings, actor=database.ACTOR, now=utc_now())
+    return await create_account_link(tx, scope, body, settings=settings, by=database.ACTOR.now())
 
 
 @link_group.command("rotate-secret")
@@ -164,7 +164,7 @@ def rotate_secret(link_id: str, overlap_s: int) -> None:
 
 async def _rotate(tx: Connection, link_id: str, overlap_s: int, *, settings: Settings) -> str:
     link, box = await require_link_any_account(tx, link_id), await check_secret_key(tx, settings, ALL_SEALED)
-    return await rotate_link_secret(tx, link, box, overlap_s=overlap_s, actor=database.ACTOR, now=utc_now())
+    return await rotate_link_secret(tx, link, box, overlap_s=overlap_s, by=database.ACTOR.now())
 
 
 @link_group.command("list")
@@ -222,7 +222,7 @@ def _change(link_id: str, changes: dict[str, Any]) -> OffsetLink:
         settings = database.settings_from_environment()
         values = read_some(changes, OffsetLinkIn)
     return database.run_in_transaction(
-        change_link_any_account, link_id, values, settings=settings, actor=database.ACTOR, now=utc_now()
+        change_link_any_account, link_id, values, settings=settings, by=database.ACTOR.now()
     )
 
 

@@ -9,7 +9,7 @@ from tonne.apps.cli.output import Output, ValueColumn, columns, detect_output, o
 from tonne.apps.cli.parameters import EnumChoice
 from tonne.channels.public_pages.change_page import PageChange, change_page, read_page
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
-from tonne.platform.values.context import to_wire, utc_now
+from tonne.platform.values.context import to_wire
 from tonne.selling.accounts.logos.logo import MAX_LOGO_BYTES, logo_of
 from tonne.selling.accounts.logos.store import Logo
 
@@ -74,7 +74,7 @@ def set_(
             logo=None if logo_file is None else _read_logo(logo_file),
             removes_logo=remove_logo,
         )
-    _print(run_for_account(account_id, change_page, change, actor=ACTOR, now=utc_now()), detect_output())
+    _print(run_for_account(account_id, change_page, change, by=ACTOR.now()), detect_output())
 
 
 def _read_logo(path: Path) -> Logo:

@@ -82,7 +82,7 @@ async def _set(
         await require_not_held(connection)
         account = await require_account_any_account(connection, account_id)
         stored = await set_card(
-            connection, account.scope, gateways, customer=customer, method=method, actor=database.ACTOR, now=utc_now()
+            connection, account.scope, gateways, customer=customer, method=method, by=database.ACTOR.now()
         )
         return stored, account.payment_method is PaymentMethod.CARD
 
@@ -132,8 +132,7 @@ async def _make_link(tx: Connection, scope: Scope) -> str:
         tx,
         scope.organisation_id,
         "card.link_shown",
-        actor=database.ACTOR,
-        at=now,
+        by=database.ACTOR.at(now),
         subject_id=scope.account_id,
         mode=scope.mode,
     )
@@ -147,7 +146,7 @@ def remove(account_id: str) -> None:
 
     Unpaid orders that need it fail unless you store another card first.
     """
-    database.run_for_account(account_id, remove_card, actor=database.ACTOR, now=utc_now())
+    database.run_for_account(account_id, remove_card, by=database.ACTOR.now())
     click.echo(f"The card of {account_id} is removed.")
 
 
@@ -166,7 +165,7 @@ def refund_charge(charge_id: str, reason: str) -> None:
     settings = settings_from_environment()
 
     async def decide(tx: Connection, payment: RecordedPayment | None) -> Order:
-        return await return_mismatched(tx, charge_id, payment, actor=ACTOR, reason=reason, now=utc_now())
+        return await return_mismatched(tx, charge_id, payment, by=ACTOR.now(), reason=reason)
 
     order = _decide(settings, charge_id, decide)
     end = " The order is cancelled." if order.status is OrderStatus.CANCELLED else ""
@@ -184,7 +183,7 @@ def accept_charge(charge_id: str, reason: str) -> None:
     settings = settings_from_environment()
 
     async def decide(tx: Connection, payment: RecordedPayment | None) -> Order:
-        return await accept_mismatched(tx, charge_id, payment, actor=ACTOR, reason=reason, now=utc_now())
+        return await accept_mismatched(tx, charge_id, payment, by=ACTOR.now(), reason=reason)
 
     order = _decide(settings, charge_id, decide)
     click.echo(f"The payment {charge_id} is accepted: order {order.id} is {order.status}.")

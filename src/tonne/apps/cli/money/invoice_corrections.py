@@ -21,7 +21,7 @@ from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_w
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def credit(number: str, amount: str, mode: Mode | None, order_id: str | None, re
 
     async def work(tx: Connection, found: Invoice) -> CreditNote:
         amount_minor = parse_amount(amount, found.currency, "AMOUNT")
-        return await correct_invoice(tx, found, order_id, amount_minor, reason=reason, actor=ACTOR, now=utc_now())
+        return await correct_invoice(tx, found, order_id, amount_minor, reason=reason, by=ACTOR.now())
 
     note = run_for_invoice(number, mode, work)
     click.echo(f"Credit note {note.reference} for {note.total} is issued.")
@@ -111,8 +111,7 @@ def write_off(number: str, mode: Mode | None, reason: str, *, release_credit: bo
         reason=reason,
         releases_credit=release_credit,
         settings=settings,
-        actor=ACTOR,
-        now=utc_now(),
+        by=ACTOR.now(),
     )
     if made.state is WriteOffState.APPROVAL:
         command = f"tonne invoice approve-write-off {made.invoice_reference}"
@@ -126,7 +125,7 @@ def write_off(number: str, mode: Mode | None, reason: str, *, release_credit: bo
 @MODE_OF_NUMBER
 def approve(number: str, mode: Mode | None) -> None:
     """Approve the write-off of another person. NUMBER is 123 or TN-LIVE-000123."""
-    made = run_for_invoice(number, mode, approve_write_off, actor=ACTOR, now=utc_now())
+    made = run_for_invoice(number, mode, approve_write_off, by=ACTOR.now())
     click.echo(f"{made.amount} of invoice {made.invoice_reference} are written off.")
 
 
@@ -137,7 +136,7 @@ def approve(number: str, mode: Mode | None) -> None:
 def reinstate(number: str, mode: Mode | None, reason: str) -> None:
     """Undo a write-off, or withdraw one that waits. NUMBER is 123 or TN-LIVE-000123."""
     reason = check_text(reason, "--reason")
-    undone = run_for_invoice(number, mode, reinstate_invoice, reason=reason, actor=ACTOR, now=utc_now())
+    undone = run_for_invoice(number, mode, reinstate_invoice, reason=reason, by=ACTOR.now())
     if undone.state is WriteOffState.APPROVAL:
         click.echo(f"Invoice {undone.invoice_reference} is not written off.")
     else:

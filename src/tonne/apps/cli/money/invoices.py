@@ -44,7 +44,7 @@ from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.platform.values.iban import is_iban
 from tonne.selling.accounts.directory import Names, find_names_any_account
 
@@ -179,7 +179,7 @@ def settle(number: str, mode: Mode | None, note: str) -> None:
     """Mark an invoice and its order as paid. NUMBER is 123 or TN-LIVE-000123."""
 
     async def work(tx: Connection, found: Invoice) -> Invoice:
-        await settle_invoice(tx, found, actor=ACTOR, now=utc_now(), note=note)
+        await settle_invoice(tx, found, by=ACTOR.now(), note=note)
         return found
 
     settled = invoice_corrections.run_for_invoice(number, mode, work)
@@ -197,7 +197,7 @@ def resend(number: str, mode: Mode | None) -> None:
     settings = settings_from_environment()
 
     async def work(tx: Connection, found: Invoice) -> tuple[Invoice, list[str]]:
-        return found, await resend_invoice(tx, found, settings=settings, actor=ACTOR, now=utc_now())
+        return found, await resend_invoice(tx, found, settings=settings, by=ACTOR.now())
 
     found, recipients = invoice_corrections.run_for_invoice(number, mode, work)
     click.echo(f"{found.reference} will be mailed to {', '.join(recipients)}.")
@@ -241,9 +241,7 @@ def import_(file: Path, mode: Mode, dates: DateOrder | None, decimals: DecimalMa
     settings = settings_from_environment()
     options = StatementOptions(Spelling(dates, decimals), iban)
     with reported_errors():
-        booked = run_in_transaction(
-            import_statement, mode, upload, settings=settings, actor=ACTOR, now=utc_now(), options=options
-        )
+        booked = run_in_transaction(import_statement, mode, upload, settings=settings, by=ACTOR.now(), options=options)
     _print_report(booked)
 
 

@@ -8,7 +8,7 @@ from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import FILE, MODE, read_file, reported_errors
 from tonne.money.accounting.journal.import_payouts import ListedPayout, import_payouts, list_payouts, match_payout
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 
 COLUMNS: tuple[ValueColumn[ListedPayout], ...] = (
     *columns("payout_id: payout", "paid_on", "amount_minor", "fee_minor", "transfer_id: transfer"),
@@ -30,7 +30,7 @@ def import_(file: Path) -> None:
     Importing a payout again changes nothing.
     """
     with reported_errors():
-        result = run_in_transaction(import_payouts, Mode.LIVE, read_file(file), actor=ACTOR, now=utc_now())
+        result = run_in_transaction(import_payouts, Mode.LIVE, read_file(file), by=ACTOR.now())
     click.echo(f"{result.added} imported, {result.known} imported before.")
 
 
@@ -39,7 +39,7 @@ def import_(file: Path) -> None:
 @click.argument("transfer_id", metavar="TRANSFER")
 def match(payout_id: str, transfer_id: str) -> None:
     """Match a PAYOUT with the bank TRANSFER that shows it."""
-    matched = run_in_transaction(match_payout, payout_id, transfer_id, actor=ACTOR, now=utc_now())
+    matched = run_in_transaction(match_payout, payout_id, transfer_id, by=ACTOR.now())
     click.echo(f"Payout {matched.payout_id} is matched with transfer {transfer_id}.")
 
 

@@ -18,7 +18,6 @@ from tonne.money.refunds.request_refund import RefundRequest, parse_amount, requ
 from tonne.money.refunds.store import RefundSearch, find_refund_any_account, search_refunds_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import utc_now
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.scope_store import find_scope_any_account
@@ -91,7 +90,7 @@ def approve(refund_id: str) -> None:
 
     Refunds above TONNE_REFUND_APPROVAL_ABOVE wait for it.
     """
-    approved = run_in_transaction(approve_refund, refund_id, actor=ACTOR, now=utc_now())
+    approved = run_in_transaction(approve_refund, refund_id, by=ACTOR.now())
     click.echo(f"Refund {approved.id} of {_money(approved)} is approved.")
 
 
@@ -103,7 +102,7 @@ def decline(refund_id: str, reason: str) -> None:
 
     The refund of a cancelled order is owed and cannot be declined.
     """
-    declined = run_in_transaction(decline_refund, refund_id, reason, actor=ACTOR, now=utc_now())
+    declined = run_in_transaction(decline_refund, refund_id, reason, by=ACTOR.now())
     click.echo(f"Refund {declined.id} of {_money(declined)} is declined. The amount can be refunded again later.")
 
 
@@ -114,7 +113,7 @@ def retry(refund_id: str) -> None:
 
     Otherwise it is repeated at the time that `tonne refund show` names.
     """
-    due = run_in_transaction(retry_refund, refund_id, actor=ACTOR, now=utc_now())
+    due = run_in_transaction(retry_refund, refund_id, by=ACTOR.now())
     click.echo(f"Refund {due.id} of {_money(due)} is due now.")
 
 
@@ -127,7 +126,7 @@ def settle(refund_id: str, note: str) -> None:
     For a refund that keeps failing, or of an invoice that was settled by hand. Send the money back before. Refused
     while the gateway or the bank may still make the refund.
     """
-    settled = run_in_transaction(settle_refund, refund_id, note, actor=ACTOR, now=utc_now())
+    settled = run_in_transaction(settle_refund, refund_id, note, by=ACTOR.now())
     click.echo(f"Refund {settled.id} of {_money(settled)} is settled.")
 
 
@@ -182,7 +181,7 @@ def refund_order(order_id: str, amount: str | None, reason: str) -> None:
             raise OrderNotFound
         minor = None if amount is None else parse_amount(amount, order.currency)
         asked = RefundRequest(amount_minor=minor, reason=reason)
-        return await request_refund(tx, order.scope, order_id, asked, settings=settings, actor=ACTOR, now=utc_now())
+        return await request_refund(tx, order.scope, order_id, asked, settings=settings, by=ACTOR.now())
 
     found = run_in_transaction(work)
     then = "is made by the worker"

@@ -23,7 +23,7 @@ from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 
 RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (
     *columns("id: return", "status", "amount_minor"),
@@ -55,7 +55,7 @@ def return_(transfer_id: str, reason: str, amount: str | None, iban: str | None,
         minor = None if amount is None or not found else parse_amount(amount, found[0].currency)
         to = None if iban is None else ReturnTo(iban, name.strip())
         return await return_transfer(
-            tx, transfer_id, minor, reason=check_text(reason, "--reason"), to=to, actor=ACTOR, now=utc_now()
+            tx, transfer_id, minor, reason=check_text(reason, "--reason"), to=to, by=ACTOR.now()
         )
 
     planned = run_in_transaction(work)
@@ -84,7 +84,7 @@ def approve(return_id: str) -> None:
 
     Needed for another account than the payer's, and above TONNE_RETURN_APPROVAL_ABOVE.
     """
-    found = run_in_transaction(approve_return, return_id, actor=ACTOR, now=utc_now())
+    found = run_in_transaction(approve_return, return_id, by=ACTOR.now())
     click.echo(f"Return {found.id} of {found.amount} to {found.to_iban} is approved.")
 
 
@@ -99,7 +99,7 @@ def redirect(return_id: str, iban: str, name: str, note: str) -> None:
     Also if the payer's account is not known. A second person must approve that.
     """
     to = ReturnTo(iban, name.strip())
-    found = run_in_transaction(redirect_return, return_id, to, note.strip()[:MAX_REASON], actor=ACTOR, now=utc_now())
+    found = run_in_transaction(redirect_return, return_id, to, note.strip()[:MAX_REASON], by=ACTOR.now())
     click.echo(f"Return {found.id} of {found.amount} goes to {found.to_iban}.")
 
 
@@ -108,7 +108,7 @@ def redirect(return_id: str, iban: str, name: str, note: str) -> None:
 @_NOTE
 def cancel(return_id: str, note: str) -> None:
     """Cancel a planned return. The money waits for a decision again."""
-    found = run_in_transaction(cancel_return, return_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
+    found = run_in_transaction(cancel_return, return_id, check_text(note, "--note"), by=ACTOR.now())
     click.echo(f"Return {found.id} of {found.amount} is cancelled.")
 
 
@@ -123,7 +123,7 @@ def returned(return_id: str, note: str) -> None:
     """
     settings = settings_from_environment()
     text = check_text(note, "--note")
-    found = run_in_transaction(confirm_return, return_id, text, settings=settings, actor=ACTOR, now=utc_now())
+    found = run_in_transaction(confirm_return, return_id, text, settings=settings, by=ACTOR.now())
     click.echo(f"Return {found.id} of {found.amount} has gone back.")
 
 
@@ -139,7 +139,7 @@ def failed(return_id: str, note: str, incoming_id: str | None) -> None:
     a worker.
     """
     text = check_text(note, "--note")
-    found = run_in_transaction(fail_refund_return, return_id, text, incoming_id=incoming_id, actor=ACTOR, now=utc_now())
+    found = run_in_transaction(fail_refund_return, return_id, text, incoming_id=incoming_id, by=ACTOR.now())
     if found.invoice_id is None:
         click.echo(f"Return {found.id} of {found.amount} has failed. Plan it again with `tonne transfer return`.")
     else:
@@ -171,9 +171,7 @@ def export(mode: Mode, format_: str, currency: str, batch: str | None, path: Pat
         if batch is not None:
             written = ReturnFile(batch, await find_return_file(tx, batch), [], [])
         else:
-            written = await export_returns(
-                tx, mode, currency, format_=format_, settings=settings, actor=ACTOR, now=utc_now()
-            )
+            written = await export_returns(tx, mode, currency, format_=format_, settings=settings, by=ACTOR.now())
         if written.batch_id is not None:
             # Inside the transaction: if the file cannot be written, nothing was exported.
             write_file(part, written.content)

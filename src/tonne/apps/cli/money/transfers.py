@@ -20,7 +20,7 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import quoted
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 
 _NOTE = click.option("--note", required=True, help="What was done and why, for the audit log.")
 
@@ -145,9 +145,7 @@ def assign(transfer_id: str, number: str, amount: str | None, note: str) -> None
         found = await _find(tx, transfer_id)
         invoice = await find_by_number_any_account(tx, number, None)
         minor = None if amount is None else parse_amount(amount, found.currency)
-        return await assign_transfer(
-            tx, found.id, invoice, minor, note=note.strip()[:MAX_REASON], actor=ACTOR, now=utc_now()
-        )
+        return await assign_transfer(tx, found.id, invoice, minor, note=note.strip()[:MAX_REASON], by=ACTOR.now())
 
     found, invoice = run_in_transaction(work)
     left = f" {found.rest} is left." if found.rest_minor else ""
@@ -164,7 +162,7 @@ def unassign(assignment_id: str, note: str) -> None:
     is then matched to it.
     """
     undone, found = run_in_transaction(
-        unassign_transfer, assignment_id, note=check_text(note, "--note"), actor=ACTOR, now=utc_now()
+        unassign_transfer, assignment_id, note=check_text(note, "--note"), by=ACTOR.now()
     )
     click.echo(f"Transfer {found.id} no longer pays invoice {undone.invoice_reference}. {found.rest} is left.")
 
@@ -177,7 +175,7 @@ def resolve(transfer_id: str, note: str) -> None:
 
     For money that is for no invoice, such as interest, or that somebody returned without Tonne.
     """
-    found = run_in_transaction(resolve_transfer, transfer_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
+    found = run_in_transaction(resolve_transfer, transfer_id, check_text(note, "--note"), by=ACTOR.now())
     click.echo(f"Transfer {found.id} of {found.amount} is resolved.")
 
 
@@ -186,7 +184,7 @@ def resolve(transfer_id: str, note: str) -> None:
 @_NOTE
 def reopen(transfer_id: str, note: str) -> None:
     """Undo `tonne transfer resolve` and `tonne payout match`."""
-    found = run_in_transaction(reopen_and_unmatch, transfer_id, check_text(note, "--note"), actor=ACTOR, now=utc_now())
+    found = run_in_transaction(reopen_and_unmatch, transfer_id, check_text(note, "--note"), by=ACTOR.now())
     click.echo(f"Transfer {found.id} of {found.amount} waits for a decision again.")
 
 
@@ -212,7 +210,7 @@ def doubtful(mode: Mode | None, output: Output) -> None:
 @click.argument("line_id")
 def same(line_id: str) -> None:
     """Decide that a doubtful line is a known transfer."""
-    found = run_in_transaction(decide_doubtful, line_id, is_same=True, actor=ACTOR, now=utc_now())
+    found = run_in_transaction(decide_doubtful, line_id, is_same=True, by=ACTOR.now())
     click.echo(f"The line is transfer {found.id}. Nothing was booked.")
 
 
@@ -220,7 +218,7 @@ def same(line_id: str) -> None:
 @click.argument("line_id")
 def different(line_id: str) -> None:
     """Decide that a doubtful line is a new transfer."""
-    found = run_in_transaction(decide_doubtful, line_id, is_same=False, actor=ACTOR, now=utc_now())
+    found = run_in_transaction(decide_doubtful, line_id, is_same=False, by=ACTOR.now())
     click.echo(f"The line is the new transfer {found.id} of {found.amount}: {found.state}.")
 
 

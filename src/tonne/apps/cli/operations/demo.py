@@ -186,12 +186,12 @@ async def _known(connection: Connection, path: Path) -> Demo | None:
 
 
 async def _seed(tx: Connection, settings: Settings) -> Demo:
-    organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, actor=ACTOR, now=utc_now())
-    await set_address(tx, organisation.id, ADDRESS, actor=ACTOR, now=utc_now())
-    await add_admin(tx, organisation.id, ADMIN, actor=ACTOR, now=utc_now())
+    organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, by=ACTOR.now())
+    await set_address(tx, organisation.id, ADDRESS, by=ACTOR.now())
+    await add_admin(tx, organisation.id, ADMIN, by=ACTOR.now())
     own_ids = {mode: new_id("acc") for mode in Mode}
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, actor=ACTOR, now=utc_now())
+        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, by=ACTOR.now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
             is_own = kind is AccountKind.ACCOUNT
             scope = Scope(organisation.id, own_ids[mode] if is_own else new_id("acc"), mode)
@@ -207,7 +207,7 @@ async def _seed(tx: Connection, settings: Settings) -> Demo:
                 card = CardDetails(
                     new_id("cus"), SIMULATED_CARDS[0].number, "visa", SIMULATED_CARDS[0].number[-4:], "2049-12"
                 )
-                await store_card(tx, scope, card, actor=ACTOR, now=utc_now())
+                await store_card(tx, scope, card, by=ACTOR.now())
     return await _equip(tx, settings, organisation.id)
 
 
@@ -221,7 +221,7 @@ async def _equip(tx: Connection, settings: Settings, organisation_id: str) -> De
         catalogue = await load_catalogue(tx, mode, "")
         bundles = catalogue.bundles.values() if catalogue else ()
         modes[mode] = DemoMode(
-            api_key=(await issue_key(tx, account, "Demo key", actor=ACTOR, now=utc_now()))[1],
+            api_key=(await issue_key(tx, account, "Demo key", by=ACTOR.now()))[1],
             account_id=account.account_id,
             client_account_id=client.account_id,
             estimate_ids=[
@@ -246,7 +246,7 @@ async def _equip(tx: Connection, settings: Settings, organisation_id: str) -> De
 async def _create_owner(tx: Connection, organisation_id: str) -> DemoSignIn:
     user, password = await _create_user(tx, ADMIN, "Demo owner", is_operator=False)
     if await find_role(tx, organisation_id, user.id) is None:
-        await grant_role(tx, organisation_id, user.id, Role.OWNER, actor=ACTOR, now=utc_now())
+        await grant_role(tx, organisation_id, user.id, Role.OWNER, by=ACTOR.now())
     return DemoSignIn(ADMIN, password)
 
 
@@ -272,8 +272,7 @@ async def _create_user(tx: Connection, email: str, name: str, *, is_operator: bo
         password_hash=password_hash,
         is_operator=is_operator,
         is_demo=True,
-        actor=ACTOR,
-        now=utc_now(),
+        by=ACTOR.now(),
     )
     return user, password
 
@@ -284,7 +283,7 @@ async def _open_link(tx: Connection, scope: Scope, settings: Settings) -> str:
         message="This link belongs to the demo. Try it with the test card 4242 4242 4242 4242.",
         preset_quantity="1.5",
     )
-    link, _ = await create_account_link(tx, scope, body, settings=settings, actor=ACTOR, now=utc_now())
+    link, _ = await create_account_link(tx, scope, body, settings=settings, by=ACTOR.now())
     return link.id
 
 
@@ -292,4 +291,4 @@ async def _open_page(tx: Connection, scope: Scope) -> str:
     change = PageChange(
         enabled=True, title="Retired by our demo", description="This page counts every order of the demo."
     )
-    return (await change_page(tx, scope, change, actor=ACTOR, now=utc_now())).slug
+    return (await change_page(tx, scope, change, by=ACTOR.now())).slug

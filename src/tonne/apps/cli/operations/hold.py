@@ -65,9 +65,9 @@ def hold(reason: str) -> None:
 async def hold_service(tx: Connection, reason: str) -> bool:
     """False if the service is held already."""
     now = utc_now()
-    held = await set_hold(tx, reason, actor=ACTOR, at=now)
+    held = await set_hold(tx, reason, by=ACTOR.at(now))
     if held:
-        await record(tx, None, "service.held", actor=ACTOR, at=now, subject_id=SUBJECT, reason=reason)
+        await record(tx, None, "service.held", by=ACTOR.at(now), subject_id=SUBJECT, reason=reason)
     return held
 
 
@@ -140,8 +140,7 @@ async def _resume(tx: Connection) -> None:
             tx,
             None,
             "service.resumed",
-            actor=ACTOR,
-            at=utc_now(),
+            by=ACTOR.now(),
             subject_id=SUBJECT,
             held_at=ended.held_at.isoformat(),
             held_by=ended.held_by,

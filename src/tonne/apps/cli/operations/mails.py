@@ -11,7 +11,6 @@ from tonne.apps.cli.table import printable
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail import outbox
 from tonne.platform.documents.mail.retry_mail import discard_failed_mail_any_account, retry_failed_mail_any_account
-from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.lookup import require_organisation
 
 COLUMNS: tuple[ValueColumn[outbox.StoredMail], ...] = (
@@ -69,7 +68,7 @@ def show(mail_id: str, raw: bool, output: Output) -> None:
 @click.argument("mail_id")
 def retry(mail_id: str) -> None:
     """Send a failed mail again."""
-    run_in_transaction(retry_failed_mail_any_account, mail_id, actor=ACTOR, now=utc_now())
+    run_in_transaction(retry_failed_mail_any_account, mail_id, by=ACTOR.now())
     click.echo(f"{mail_id} will be sent again.")
 
 
@@ -77,7 +76,7 @@ def retry(mail_id: str) -> None:
 @click.argument("mail_id")
 def discard(mail_id: str) -> None:
     """Accept that a failed mail is never sent."""
-    run_in_transaction(discard_failed_mail_any_account, mail_id, actor=ACTOR, now=utc_now())
+    run_in_transaction(discard_failed_mail_any_account, mail_id, by=ACTOR.now())
     click.echo(f"{mail_id} is discarded.")
 
 

@@ -115,7 +115,7 @@ async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox
     with progress("Encrypting secrets", left) as advance:
         resealed = await reseal_secrets(connection, ALL_SEALED, box, actor=ACTOR, clock=utc_now, advance=advance)
     async with connection.transaction():
-        retired = await retire_keys(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
+        retired = await retire_keys(connection, ALL_SEALED, box, by=ACTOR.now())
     return box, resealed, retired
 
 
@@ -128,5 +128,5 @@ async def _reset(connection: Connection, settings: Settings) -> tuple[SecretBox,
         create_key_file(settings)
         box = SecretBox.from_settings(settings)
     async with connection.transaction():
-        given_up = await give_up_keys(connection, ALL_SEALED, box, actor=ACTOR, now=utc_now())
+        given_up = await give_up_keys(connection, ALL_SEALED, box, by=ACTOR.now())
         return box, given_up, [secret.id for secret in await find_unreadable_secrets(connection, box, ALL_SEALED)]

@@ -7,7 +7,6 @@ import click
 from tonne.apps.cli.database import ACTOR, run_connected
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import utc_now
 from tonne.selling.orders.rewrite_urls import rewrite_urls_any_account
 
 
@@ -35,7 +34,7 @@ def rewrite(old: str, new: str, *, dry_run: bool) -> None:
                 f"The service is at {settings.base_url}, not at {new}. Set TONNE_PUBLIC_URL first, restart all "
                 "processes, and run the command again."
             )
-        return await rewrite_urls_any_account(connection, old, new, is_dry_run=dry_run, actor=ACTOR, now=utc_now())
+        return await rewrite_urls_any_account(connection, old, new, is_dry_run=dry_run, by=ACTOR.now())
 
     count = run_connected(work)
     click.echo(f"{count:,} order(s) {'contain URLs of' if dry_run else 'rewritten from'} {old}.")

@@ -170,9 +170,9 @@ def update(account_id: str, **options: Any) -> None:
 
 async def _change(tx: Connection, scope: Scope, change: AccountChange, limits: LimitChange) -> None:
     now = utc_now()
-    await change_account(tx, scope, change, actor=ACTOR, now=now)
+    await change_account(tx, scope, change, by=ACTOR.at(now))
     if limits != LimitChange():
-        await set_account_limits(tx, scope, limits, actor=ACTOR, now=now)
+        await set_account_limits(tx, scope, limits, by=ACTOR.at(now))
     if change.auto_advance:
         await resume_orders(tx, scope, service_name=load_settings(os.environ).seller_name, now=now)
 
@@ -185,5 +185,5 @@ def set_bundles(account_id: str, bundles: tuple[BundleChoiceIn, ...]) -> None:
 
     Without default bundles of its own, an account uses those of its organisation.
     """
-    run_for_account(account_id, set_account_default, bundles, actor=ACTOR, now=utc_now())
+    run_for_account(account_id, set_account_default, bundles, by=ACTOR.now())
     click.echo(f"The default bundles of {account_id} are {'set' if bundles else 'cleared'}.")

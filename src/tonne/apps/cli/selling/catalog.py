@@ -13,7 +13,7 @@ from tonne.apps.cli.parameters import FILE, MODE, read_file, reported_errors
 from tonne.apps.cli.table import printable
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.bundle_store import ListedBundle, list_bundles, switch_bundle
 from tonne.selling.catalogue.errors import PictureInvalid
 from tonne.selling.catalogue.imports.import_catalogue import CatalogueError
@@ -103,7 +103,7 @@ async def _list_stocked(tx: Connection, mode: Mode) -> list[_StockedBundle]:
 @click.argument("bundle_id")
 def enable(bundle_id: str) -> None:
     """Put a bundle on sale."""
-    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=True, actor=ACTOR, now=utc_now())
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=True, by=ACTOR.now())
     click.echo(f"{bundle.slug} ({bundle.mode}) is {'already' if bundle.enabled else 'now'} on sale.")
 
 
@@ -111,7 +111,7 @@ def enable(bundle_id: str) -> None:
 @click.argument("bundle_id")
 def disable(bundle_id: str) -> None:
     """Take a bundle off sale. Existing orders do not change."""
-    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=False, actor=ACTOR, now=utc_now())
+    bundle = run_in_transaction(switch_bundle, bundle_id, enabled=False, by=ACTOR.now())
     click.echo(f"{bundle.slug} ({bundle.mode}) is {'now' if bundle.enabled else 'already'} off sale.")
     if bundle.in_default_selection:
         click.echo(
@@ -129,8 +129,7 @@ def _import(mode: Mode, files: Files, currency: str | None, *, allow_large_chang
                 import_files,
                 mode,
                 files,
-                utc_now(),
-                actor=ACTOR,
+                by=ACTOR.now(),
                 currency=currency,
                 max_rate_change=None if allow_large_change else factor,
             )
@@ -217,7 +216,7 @@ def import_picture_files(mode: Mode, bundle: str | None, project: str | None, so
         raise click.ClickException(
             f"Nothing was imported: {'1 error' if len(faults) == 1 else f'{len(faults):,} errors'}."
         )
-    _print(run_in_transaction(import_pictures, mode, named, actor=ACTOR, now=utc_now()), "imported")
+    _print(run_in_transaction(import_pictures, mode, named, by=ACTOR.now()), "imported")
 
 
 @picture.command()
@@ -231,7 +230,7 @@ def remove(mode: Mode, bundle: str | None, project: str | None) -> None:
     """
     kind, name = _subject(bundle, project)
     named = [NamedPicture(kind, name, None)]
-    _print(run_in_transaction(import_pictures, mode, named, actor=ACTOR, now=utc_now()), "removed")
+    _print(run_in_transaction(import_pictures, mode, named, by=ACTOR.now()), "removed")
 
 
 @picture.command("list")

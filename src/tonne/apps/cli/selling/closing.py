@@ -27,10 +27,10 @@ def close_account_command(account_id: str, reason: str, disable_page: bool) -> N
 
     async def work(tx: Connection, scope: Scope) -> None:
         now = utc_now()
-        await close_account(tx, scope, reason, actor=ACTOR, now=now)
+        await close_account(tx, scope, reason, by=ACTOR.at(now))
         await schedule_removal(tx, scope, now)
         if disable_page:
-            await disable_public_page(tx, scope, actor=ACTOR, now=now)
+            await disable_public_page(tx, scope, by=ACTOR.at(now))
 
     run_for_account(account_id, work)
     click.echo(f"Account {account_id} is closed. `tonne account reopen {account_id}` opens it again.")
@@ -42,7 +42,7 @@ def reopen_account_command(account_id: str) -> None:
     """Open a closed account again. Its keys and links work as before."""
 
     async def work(tx: Connection, scope: Scope) -> None:
-        await reopen_account(tx, scope, actor=ACTOR, now=utc_now())
+        await reopen_account(tx, scope, by=ACTOR.now())
         await schedule_removal(tx, scope, None)
 
     run_for_account(account_id, work)
@@ -59,9 +59,7 @@ def close_organisation_command(organisation_id: str, reason: str, disable_page: 
     Like `tonne account close` for every account.
     """
 
-    count = run_in_transaction(
-        close_customer, organisation_id, reason, disable_pages=disable_page, actor=ACTOR, now=utc_now()
-    )
+    count = run_in_transaction(close_customer, organisation_id, reason, disable_pages=disable_page, by=ACTOR.now())
     accounts = "1 account" if count == 1 else f"{count:,} accounts"
     click.echo(f"Organisation {organisation_id} and its {accounts} are closed.")
 
@@ -73,5 +71,5 @@ def reopen_organisation_command(organisation_id: str) -> None:
 
     Accounts that were closed themselves stay closed.
     """
-    run_in_transaction(reopen_customer, organisation_id, actor=ACTOR, now=utc_now())
+    run_in_transaction(reopen_customer, organisation_id, by=ACTOR.now())
     click.echo(f"Organisation {organisation_id} is open.")

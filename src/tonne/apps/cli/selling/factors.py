@@ -34,7 +34,7 @@ def import_(file: Path, *, dry_run: bool) -> None:
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
     with reported_errors():
-        done = run_in_transaction(import_factors, read_file(file), actor=ACTOR, now=utc_now(), apply=not dry_run)
+        done = run_in_transaction(import_factors, read_file(file), by=ACTOR.now(), apply=not dry_run)
     changes = done.changes
     if dry_run:
         click.echo("Nothing was changed (--dry-run)." if changes else "The file would change nothing.")

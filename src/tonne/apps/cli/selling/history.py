@@ -7,7 +7,6 @@ import click
 from tonne.apps.cli.database import ACTOR, run_for_account, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import FILE, read_file, reported_errors
-from tonne.platform.values.context import utc_now
 from tonne.selling.accounts.import_history import (
     HistoryImport,
     import_history,
@@ -41,9 +40,7 @@ def import_(account_id: str, *, dry_run: bool, file: Path) -> None:
     refused.
     """
     with reported_errors():
-        report = run_for_account(
-            account_id, import_history, read_file(file), actor=ACTOR, now=utc_now(), apply=not dry_run
-        )
+        report = run_for_account(account_id, import_history, read_file(file), by=ACTOR.now(), apply=not dry_run)
     for error in report.errors:
         click.echo(str(error), err=True)
     if dry_run:
@@ -68,5 +65,5 @@ def list_(output: Output) -> None:
 @click.argument("import_id")
 def undo(import_id: str) -> None:
     """Remove the orders of an import."""
-    undone = run_in_transaction(undo_import_any_account, import_id, actor=ACTOR, now=utc_now())
+    undone = run_in_transaction(undo_import_any_account, import_id, by=ACTOR.now())
     click.echo(f"{undone.orders_count:,} order(s) of {', '.join(undone.providers)} removed.")

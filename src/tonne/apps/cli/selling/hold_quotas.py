@@ -7,7 +7,7 @@ from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.lookup import require_account_any_account, require_organisation
 from tonne.selling.orders.quotes.set_hold_quota import HoldQuota, list_quotas_any_account, read_quota, set_hold_quota
 
@@ -45,7 +45,7 @@ def set_(subject_id: str, tonnes: str, mode: Mode | None) -> None:
         else:
             scope = (await require_account_any_account(tx, subject_id)).scope
             organisation_id, of_mode = scope.organisation_id, scope.mode
-        await set_hold_quota(tx, organisation_id, subject_id, of_mode, grams, actor=ACTOR, now=utc_now())
+        await set_hold_quota(tx, organisation_id, subject_id, of_mode, grams, by=ACTOR.now())
 
     run_in_transaction(work)
     shown = "no supply" if grams is None else f"up to {format_tonnes(grams)} t"

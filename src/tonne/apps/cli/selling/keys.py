@@ -1,6 +1,6 @@
 """tonne key"""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import click
 
@@ -9,7 +9,7 @@ from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, columns, out
 from tonne.apps.cli.parameters import EnumChoice, options_of
 from tonne.platform.db.database import Connection
 from tonne.platform.http.permissions import PERMISSIONS
-from tonne.platform.values.context import Actor, utc_now
+from tonne.platform.values.context import By, utc_now
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.errors import KeyNotFound
 from tonne.selling.accounts.keys import store as key_store
@@ -86,7 +86,7 @@ def create(
     expires_at = None if expires_in_days is None else now + timedelta(days=expires_in_days)
     restrictions = check_restrictions(permissions or None, account_ids or None, networks, expires_at, now)
     _, secret = run_for_account(
-        account_id, issue_key, name, actor=ACTOR, now=now, rights=allowed, restrictions=restrictions
+        account_id, issue_key, name, by=ACTOR.at(now), rights=allowed, restrictions=restrictions
     )
     click.echo(secret)
 
@@ -114,24 +114,22 @@ def rotate(key_id: str, overlap_hours: int) -> None:
 
     The new key has the same name, permissions, restrictions and limit. The old one stops working after the overlap.
     """
-    _, secret = run_in_transaction(_rotate, key_id, timedelta(hours=overlap_hours), actor=ACTOR, now=utc_now())
+    _, secret = run_in_transaction(_rotate, key_id, timedelta(hours=overlap_hours), by=ACTOR.now())
     click.echo(secret)
 
 
-async def _rotate(
-    tx: Connection, key_id: str, overlap: timedelta, *, actor: Actor, now: datetime
-) -> tuple[ApiKey, str]:
+async def _rotate(tx: Connection, key_id: str, overlap: timedelta, *, by: By) -> tuple[ApiKey, str]:
     place = await key_store.find_key_place_any_account(tx, key_id)
     if place is None:
         raise KeyNotFound(f"There is no API key {key_id}. Run `tonne key list` to see the keys of an organisation.")
-    return await rotate_key(tx, *place, key_id, overlap=overlap, actor=actor, now=now)
+    return await rotate_key(tx, *place, key_id, overlap=overlap, by=by)
 
 
 @key.command("revoke")
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """Revoke a key. It stops working within 5 seconds."""
-    revoked = run_in_transaction(revoke_key, key_id, actor=ACTOR, now=utc_now())
+    revoked = run_in_transaction(revoke_key, key_id, by=ACTOR.now())
     click.echo(f"{revoked.id} (...{revoked.last_four}) is revoked.")
 
 
@@ -144,5 +142,5 @@ def limit(key_id: str, amount: str) -> None:
     The amount is in the currency of the key's default account, and months are calendar months (UTC). A key with a limit
     cannot order in other currencies. Takes effect within 5 seconds.
     """
-    set_to = run_in_transaction(set_key_limit, key_id, amount, actor=ACTOR, now=utc_now())
+    set_to = run_in_transaction(set_key_limit, key_id, amount, by=ACTOR.now())
     click.echo(f"The monthly limit of {key_id} is {set_to}.")

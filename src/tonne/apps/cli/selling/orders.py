@@ -33,7 +33,7 @@ from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import replace, utc_now
+from tonne.platform.values.context import replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.directory import Names, find_names_any_account
@@ -78,9 +78,7 @@ def rename(order_id: str, name: str, reason: str, person: bool) -> None:
         settings = settings_from_environment()
         kind = BeneficiaryKind.PERSON if person else BeneficiaryKind.ORGANISATION
         beneficiary = Beneficiary(check_name(name), kind)
-    renamed = run_for_order(
-        order_id, rename_order, beneficiary, reason=reason, settings=settings, actor=ACTOR, now=utc_now()
-    )
+    renamed = run_for_order(order_id, rename_order, beneficiary, reason=reason, settings=settings, by=ACTOR.now())
     click.echo(f"The certificate of order {renamed.id} is in the name of {renamed.beneficiary}.")
     if renamed.status is OrderStatus.COMPLETE:
         click.echo("A new certificate replaces the old one: `tonne order certificates` lists both.")
@@ -121,7 +119,7 @@ def resend(order_ids: tuple[str, ...], only: tuple[OrderMail, ...], email: str |
             if scope is None:
                 raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
             return await resend_order(
-                connection, scope, order_id, requested, email=email, settings=settings, actor=ACTOR, now=utc_now()
+                connection, scope, order_id, requested, email=email, settings=settings, by=ACTOR.now()
             )
 
     async def work(connection: Connection, settings: Settings) -> tuple[list[str], list[str]]:
@@ -282,7 +280,7 @@ def cancel(order_id: str, *, reason: str, refund: bool) -> None:
     """
     settings = settings_from_environment()
     cancellation = Cancellation(reason=reason, with_refund=refund)
-    cancelled = run_for_order(order_id, cancel_by_id, cancellation, settings=settings, actor=ACTOR, now=utc_now())
+    cancelled = run_for_order(order_id, cancel_by_id, cancellation, settings=settings, by=ACTOR.now())
     click.echo(f"Order {cancelled.id} is cancelled.")
 
 

@@ -13,7 +13,7 @@ from tonne.apps.cli.parameters import BUNDLE_CHOICE, EMAIL, FEE_RATE, MODE
 from tonne.apps.cli.selling.closing import close_organisation_command, reopen_organisation_command
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import TaxTreatment, format_rate, format_scaled, parse_decimal
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts import store
 from tonne.selling.accounts.limit_store import find_organisation_closed
 from tonne.selling.accounts.lookup import require_organisation
@@ -77,7 +77,7 @@ def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, outpu
     if rate is not None:
         changes["rate"] = rate
     if changes:
-        found = run_in_transaction(set_tax_profile, organisation_id, changes, actor=ACTOR, now=utc_now())
+        found = run_in_transaction(set_tax_profile, organisation_id, changes, by=ACTOR.now())
     else:
         found = run_in_transaction(read_tax_profile, organisation_id)
     output.print_object(found, TAX_FACTS)
@@ -129,7 +129,7 @@ org.add_command(reopen_organisation_command)
 )
 def create(name: str, fee_rate: Decimal) -> None:
     """Create an organisation called NAME and print its id."""
-    click.echo(run_in_transaction(open_organisation, name, fee_rate, actor=ACTOR, now=utc_now()).id)
+    click.echo(run_in_transaction(open_organisation, name, fee_rate, by=ACTOR.now()).id)
 
 
 @org.command("list")
@@ -159,7 +159,7 @@ def show(organisation_id: str, output: Output) -> None:
 @click.argument("fee_rate", type=FEE_RATE)
 def set_fee(organisation_id: str, fee_rate: Decimal) -> None:
     """Set an organisation's fee rate. Orders placed earlier keep theirs."""
-    run_in_transaction(change_organisation.set_fee_rate, organisation_id, fee_rate, actor=ACTOR, now=utc_now())
+    run_in_transaction(change_organisation.set_fee_rate, organisation_id, fee_rate, by=ACTOR.now())
     click.echo(f"New orders of {organisation_id} have the fee rate {_spell(Fraction(fee_rate))}.")
 
 
@@ -169,7 +169,7 @@ def set_fee(organisation_id: str, fee_rate: Decimal) -> None:
 def set_address(organisation_id: str, line: tuple[str, ...]) -> None:
     """Set the billing address, one argument per LINE. Give none to clear it."""
     address = "\n".join(part.strip() for part in line)
-    run_in_transaction(change_organisation.set_address, organisation_id, address, actor=ACTOR, now=utc_now())
+    run_in_transaction(change_organisation.set_address, organisation_id, address, by=ACTOR.now())
     click.echo(f"The address of {organisation_id} is {'set' if address else 'cleared'}.")
 
 
@@ -178,7 +178,7 @@ def set_address(organisation_id: str, line: tuple[str, ...]) -> None:
 @click.argument("email", type=EMAIL)
 def add_admin(organisation_id: str, email: str) -> None:
     """Send an organisation's invoices and alerts to EMAIL."""
-    run_in_transaction(change_organisation.add_admin, organisation_id, email, actor=ACTOR, now=utc_now())
+    run_in_transaction(change_organisation.add_admin, organisation_id, email, by=ACTOR.now())
     click.echo(f"{email} is an admin of {organisation_id}.")
 
 
@@ -187,7 +187,7 @@ def add_admin(organisation_id: str, email: str) -> None:
 @click.argument("email")
 def remove_admin(organisation_id: str, email: str) -> None:
     """Stop sending invoices and alerts to EMAIL."""
-    run_in_transaction(change_organisation.remove_admin, organisation_id, email, actor=ACTOR, now=utc_now())
+    run_in_transaction(change_organisation.remove_admin, organisation_id, email, by=ACTOR.now())
     click.echo(f"{email} is no longer an admin of {organisation_id}.")
 
 
@@ -196,7 +196,7 @@ def remove_admin(organisation_id: str, email: str) -> None:
 @click.argument("host")
 def allow_redirect(organisation_id: str, host: str) -> None:
     """Allow checkouts to redirect to HOST (shop.example.com)."""
-    allowed = run_in_transaction(change_organisation.allow_redirect, organisation_id, host, actor=ACTOR, now=utc_now())
+    allowed = run_in_transaction(change_organisation.allow_redirect, organisation_id, host, by=ACTOR.now())
     click.echo(f"Checkouts may redirect to {allowed}.")
 
 
@@ -205,9 +205,7 @@ def allow_redirect(organisation_id: str, host: str) -> None:
 @click.argument("host")
 def forbid_redirect(organisation_id: str, host: str) -> None:
     """Stop redirecting to HOST, also from links that name it."""
-    forbidden = run_in_transaction(
-        change_organisation.forbid_redirect, organisation_id, host, actor=ACTOR, now=utc_now()
-    )
+    forbidden = run_in_transaction(change_organisation.forbid_redirect, organisation_id, host, by=ACTOR.now())
     click.echo(f"Checkouts no longer redirect to {forbidden}.")
 
 
@@ -219,7 +217,7 @@ def allow_test_mail(organisation_id: str, email: str) -> None:
 
     Admins get it without this. Mail to all other addresses is held: `tonne mail list --state held` lists it.
     """
-    run_in_transaction(change_organisation.allow_test_mail, organisation_id, email, actor=ACTOR, now=utc_now())
+    run_in_transaction(change_organisation.allow_test_mail, organisation_id, email, by=ACTOR.now())
     click.echo(f"Test checkouts of {organisation_id} may send mail to {email}.")
 
 
@@ -228,7 +226,7 @@ def allow_test_mail(organisation_id: str, email: str) -> None:
 @click.argument("email")
 def forbid_test_mail(organisation_id: str, email: str) -> None:
     """Hold mail of test checkouts to EMAIL again."""
-    run_in_transaction(change_organisation.forbid_test_mail, organisation_id, email, actor=ACTOR, now=utc_now())
+    run_in_transaction(change_organisation.forbid_test_mail, organisation_id, email, by=ACTOR.now())
     click.echo(f"Test checkouts of {organisation_id} no longer send mail to {email}.")
 
 
@@ -238,7 +236,7 @@ def forbid_test_mail(organisation_id: str, email: str) -> None:
 @click.argument("bundles", nargs=-1, type=BUNDLE_CHOICE, metavar="[BUNDLE_ID[=PERCENTAGE]]...")
 def set_bundles(organisation_id: str, mode: Mode, bundles: tuple[BundleChoiceIn, ...]) -> None:
     """Set an organisation's default bundles. Give none to clear them."""
-    run_in_transaction(set_organisation_default, organisation_id, mode, bundles, actor=ACTOR, now=utc_now())
+    run_in_transaction(set_organisation_default, organisation_id, mode, bundles, by=ACTOR.now())
     click.echo(f"The default bundles of {organisation_id} in {mode} mode are {'set' if bundles else 'cleared'}.")
 
 

@@ -61,11 +61,11 @@ def create(email: str, name: str, organisation_id: str | None, role: Role, *, is
         now = utc_now()
         async with connection.transaction():
             created = await create_user(
-                connection, email, name, password_hash=None, is_operator=is_operator, actor=ACTOR, now=now
+                connection, email, name, password_hash=None, is_operator=is_operator, by=ACTOR.at(now)
             )
             if organisation_id is not None:
-                await grant_role(connection, organisation_id, created.id, role, actor=ACTOR, now=now)
-            return await create_password_link(connection, settings, created, actor=ACTOR, now=now)
+                await grant_role(connection, organisation_id, created.id, role, by=ACTOR.at(now))
+            return await create_password_link(connection, settings, created, by=ACTOR.at(now))
 
     click.echo(run_connected(create_with_link))
 
@@ -86,7 +86,7 @@ def grant(email: str, organisation_id: str, role: Role) -> None:
 
     async def change(tx: Connection) -> None:
         found = await require_user(tx, email)
-        await grant_role(tx, organisation_id, found.id, role, actor=ACTOR, now=utc_now())
+        await grant_role(tx, organisation_id, found.id, role, by=ACTOR.now())
 
     run_in_transaction(change)
     click.echo(f"{email} is now {role.label} of {organisation_id}.")
@@ -100,7 +100,7 @@ def remove(email: str, organisation_id: str) -> None:
 
     async def change(tx: Connection) -> None:
         found = await require_user(tx, email)
-        await remove_member(tx, organisation_id, found.id, actor=ACTOR, now=utc_now())
+        await remove_member(tx, organisation_id, found.id, by=ACTOR.now())
 
     run_in_transaction(change)
     click.echo(f"{email} is no longer a member of {organisation_id}.")
@@ -181,11 +181,11 @@ def reset(email: str, *, second_factor: bool) -> None:
         async with connection.transaction():
             found = await require_user(connection, email)
             if second_factor:
-                await reset_second_factors(connection, found, actor=ACTOR, now=now)
-            return await create_password_link(connection, settings, found, actor=ACTOR, now=now)
+                await reset_second_factors(connection, found, by=ACTOR.at(now))
+            return await create_password_link(connection, settings, found, by=ACTOR.at(now))
 
     click.echo(run_connected(change))
 
 
 async def _change(tx: Connection, email: str, change: Callable[..., Awaitable[T]]) -> T:
-    return await change(tx, await require_user(tx, email), actor=ACTOR, now=utc_now())
+    return await change(tx, await require_user(tx, email), by=ACTOR.now())

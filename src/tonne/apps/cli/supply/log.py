@@ -49,9 +49,7 @@ def reopen(mode: Mode, reason: str) -> None:
     async def work(connection: Connection, settings: Settings) -> tuple[Log, Log]:
         head = await asyncio.to_thread(HeadFile(settings, mode).read)
         async with connection.transaction():
-            return await reopen_log(
-                connection, mode, head, base_url=settings.base_url, reason=reason, actor=ACTOR, now=utc_now()
-            )
+            return await reopen_log(connection, mode, head, base_url=settings.base_url, reason=reason, by=ACTOR.now())
 
     old, new = run_connected(work)
     click.echo(f"The log {old.origin} is closed. The worker publishes {new.origin} from now on.")
@@ -166,7 +164,7 @@ def rotate(purpose: KeyPurpose) -> None:
             )
         box = SecretBox.from_settings(settings)
         async with connection.transaction():
-            return await rotate_key(connection, purpose, box, settings.seller_name, actor=ACTOR, now=utc_now())
+            return await rotate_key(connection, purpose, box, settings.seller_name, by=ACTOR.now())
 
     made, replaced = run_connected(work)
     click.echo(f"Key {made.id} signs from now on.")
@@ -178,7 +176,7 @@ def rotate(purpose: KeyPurpose) -> None:
 @click.argument("key_id")
 def retire(key_id: str) -> None:
     """Stop using a key. What it has signed stays valid, and the next signature creates a new key."""
-    run_in_transaction(retire_key, key_id, actor=ACTOR, now=utc_now())
+    run_in_transaction(retire_key, key_id, by=ACTOR.now())
     click.echo(f"Key {key_id} is retired. What it has signed stays valid.")
 
 
@@ -194,7 +192,7 @@ def retire(key_id: str) -> None:
 )
 def revoke(key_id: str, from_: datetime) -> None:
     """Revoke a key that leaked. Signatures dated TIME or later no longer count."""
-    key = run_in_transaction(revoke_key, key_id, from_, actor=ACTOR, now=utc_now())
+    key = run_in_transaction(revoke_key, key_id, from_, by=ACTOR.now())
     if key.purpose is KeyPurpose.LOG:
         click.echo(
             f"Key {key_id} is revoked: its checkpoints no longer count, because they have no date. Now close the logs: "

@@ -21,7 +21,7 @@ from tonne.apps.cli.output import (
 from tonne.apps.cli.parameters import MODE, check_text, creating
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.platform.values.serials import serial_range
 from tonne.supply.retirements.resupply.invalidate_lot import LotHolder, invalidate_lot, list_holders_any_account
 from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases
@@ -138,7 +138,7 @@ def withdraw(lot_id: str, reason: str) -> None:
     It supplies no orders any more. Its serial numbers may be imported again.
     """
     reason = check_text(reason, "--reason")
-    withdrawn = run_in_transaction(withdraw_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
+    withdrawn = run_in_transaction(withdraw_lot, lot_id, reason=reason, by=ACTOR.now())
     click.echo(f"Lot {withdrawn.id} ({_serials(withdrawn)}, {_tonnes(withdrawn.quantity_grams)}) is withdrawn.")
 
 
@@ -172,7 +172,7 @@ def invalidate(lot_id: str, reason: str, yes: bool) -> None:
         click.echo(f"{_count(len(holders), 'order')} affected, {_count(certified, 'certificate')} issued.")
     if holders and not yes:
         click.confirm(f"Invalidate lot {lot_id} ({_serials(found)})? This cannot be undone.", abort=True)
-    done = run_in_transaction(invalidate_lot, lot_id, reason=reason, actor=ACTOR, now=utc_now())
+    done = run_in_transaction(invalidate_lot, lot_id, reason=reason, by=ACTOR.now())
     resupply = sum(case.state is CaseState.RESUPPLY for case in done.cases)
     undecided = sum(case.state is CaseState.UNDECIDED for case in done.cases)
     click.echo(f"Lot {lot_id} is invalid. {_tonnes(done.lot.free_grams)} that were free left supply.")
@@ -211,7 +211,7 @@ def resolve(lot_id: str, order_ids: tuple[str, ...], every: bool, decision: str 
     if bool(order_ids) == every:
         raise click.UsageError("Name orders with --order, or use --all.")
     requested = None if every else list(order_ids)
-    changed = run_in_transaction(resolve_lot_cases, lot_id, requested, Decision(decision), actor=ACTOR, now=utc_now())
+    changed = run_in_transaction(resolve_lot_cases, lot_id, requested, Decision(decision), by=ACTOR.now())
     if not changed:
         click.echo("No changes: nothing is undecided.")
     elif decision == Decision.RESUPPLY:
@@ -289,5 +289,5 @@ def close(unit_id: str) -> None:
     Its rest serves later fractions of any account.
     """
     service_name = settings_from_environment().seller_name
-    run_in_transaction(close_unit_any_account, unit_id, service_name=service_name, actor=ACTOR, now=utc_now())
+    run_in_transaction(close_unit_any_account, unit_id, service_name=service_name, by=ACTOR.now())
     click.echo(f"Unit {unit_id} is on the work list, in the name of {service_name}.")

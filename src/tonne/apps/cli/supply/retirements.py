@@ -10,7 +10,7 @@ from tonne.apps.cli.parameters import FILE, MODE, creating, read_file, reported_
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode
 from tonne.supply.retirements.confirmations.confirm_lines import import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
 
@@ -79,7 +79,7 @@ def import_(mode: Mode, file: Path) -> None:
     upload = read_file(file)
     pages = settings_from_environment().retirement_pages
     with reported_errors():
-        report = run_in_transaction(import_confirmations, mode, upload, now=utc_now(), actor=ACTOR, pages=pages)
+        report = run_in_transaction(import_confirmations, mode, upload, by=ACTOR.now(), pages=pages)
     if report.confirmed_count:
         tonnes = format_tonnes(report.confirmed_grams)
         click.echo(f"{_count(report.confirmed_count)} of {tonnes} t confirmed. Their orders complete automatically.")

@@ -30,7 +30,7 @@ from tonne.platform.events.store import (
 )
 from tonne.platform.settings.retention_settings import parse_tables
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock, job_actor
+from tonne.platform.values.context import Actor, By, Clock, job_actor
 
 # For statements that read a whole partition.
 SCAN_WITHIN_S = 600.0
@@ -52,8 +52,7 @@ async def remove_partition(
     table: PartitionedTable,
     partition: Partition,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> RemovedPartition | NotRemoved:
     """Remove the oldest partition of a table. `connection` is used by nobody else. Raises ArchiveError."""
     if table == EVENTS and (reason := await _raise_floors(connection, partition)):
@@ -69,13 +68,13 @@ async def remove_partition(
         rows = await _count(connection, partition)
         manifest = None
         if table.name in parse_tables(settings.archive_tables):
-            manifest = await write_archive(connection, settings.archive_path, table, partition, now)
+            manifest = await write_archive(connection, settings.archive_path, table, partition, by.at)
         if not await _drop(connection, table, partition):
             return NotRemoved(partition.name, f"the table {table.name} is in use all the time")
-        removed = removal_store.removal_of(table, partition, rows, at=now, by=str(actor), manifest=manifest)
+        removed = removal_store.removal_of(table, partition, rows, at=by.at, by=str(by.actor), manifest=manifest)
         await removal_store.record_removal(connection, removed)
         facts: dict[str, Any] = {"rows": rows, "file": removed.file_name, "sha256": removed.sha256}
-        await record(connection, None, "partition.removed", actor=actor, at=now, subject_id=partition.name, **facts)
+        await record(connection, None, "partition.removed", by=by, subject_id=partition.name, **facts)
     return removed
 
 
@@ -162,7 +161,7 @@ async def remove_due(
         if table in stuck:
             continue
         try:
-            outcome = await remove_partition(connection, settings, table, partition, actor=actor, now=clock())
+            outcome = await remove_partition(connection, settings, table, partition, by=actor.at(clock()))
         except ArchiveError as error:
             # The other tables may still be removed.
             failed = failed or error

@@ -170,7 +170,7 @@ class KeysPage(DashboardPage, frozen=True):
             async with self.saving(form) as tx:
                 account = await _default_account(tx, viewer, values)
                 key, secret = await issue_key(
-                    tx, account, values.name, actor=viewer.actor, now=now, restrictions=restrictions
+                    tx, account, values.name, by=viewer.actor.at(now), restrictions=restrictions
                 )
         if form.faults:
             return await self._form_page(viewer, values, form)
@@ -184,9 +184,7 @@ class KeysPage(DashboardPage, frozen=True):
         if not form.faults:
             overlap, place = timedelta(hours=int(form.value("overlap"))), (viewer.organisation_id, viewer.mode)
             async with self.saving(form) as tx:
-                new, secret = await rotate_key(
-                    tx, *place, key.id, overlap=overlap, actor=viewer.actor, now=self.clock()
-                )
+                new, secret = await rotate_key(tx, *place, key.id, overlap=overlap, by=viewer.actor.at(self.clock()))
         if form.faults:
             return await self.show_key(viewer, form)
         return self._secret_page(viewer, new, secret, old=key)
@@ -201,7 +199,7 @@ class KeysPage(DashboardPage, frozen=True):
         place = (viewer.organisation_id, viewer.mode)
         try:
             async with self.database.transaction() as tx:
-                await revoke_key(tx, viewer.request.path("key_id"), actor=viewer.actor, now=self.clock(), place=place)
+                await revoke_key(tx, viewer.request.path("key_id"), by=viewer.actor.at(self.clock()), place=place)
         except KeyNotFound as error:
             raise DashboardPageNotFound from error
         return see_other(f"{viewer.base}/keys?done=key_revoked")
@@ -321,7 +319,7 @@ class DocumentationKey(Struct, frozen=True):
                 raise AccountNotFound("This organisation has no open account in test mode.")
             scope = Scope(viewer.organisation_id, accounts[0][0], viewer.mode)
             limits = KeyRestrictions(expires_at=now + VALID_FOR)
-            _, secret = await issue_key(tx, scope, _NAME, actor=viewer.actor, now=now, restrictions=limits)
+            _, secret = await issue_key(tx, scope, _NAME, by=viewer.actor.at(now), restrictions=limits)
         response = json_response({"secret": secret, "expires_at": to_wire(now + VALID_FOR)}, 201)
         response.headers |= _NOT_KEPT
         return response

@@ -80,7 +80,7 @@ class WebhooksPage(DashboardPage, frozen=True):
                 await register.check_url(self.endpoints.sender, requested.url)
                 async with self.database.transaction() as tx:
                     webhook, secret = await register.register_webhook(
-                        tx, _scope(viewer), requested, box=self.box, actor=viewer.actor, now=self.clock()
+                        tx, _scope(viewer), requested, box=self.box, by=viewer.actor.at(self.clock())
                     )
             except TonneError as error:
                 _fail(form, error)
@@ -127,7 +127,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             try:
                 async with self._locked(viewer) as (tx, webhook):
                     before = await position_before(tx, _scope(viewer), target)
-                    await register.rewind(tx, webhook, before, actor=viewer.actor, now=self.clock())
+                    await register.rewind(tx, webhook, before, by=viewer.actor.at(self.clock()))
             except TonneError as error:
                 for fault in error.faults:
                     form.fail("day" if fault.field == "sequence" else "event_id", fault.message)
@@ -143,7 +143,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             async with self._locked(viewer) as (tx, webhook):
                 overlap_s = int(hours) * 3600
                 rotated, secret = await register.rotate_secret(
-                    tx, webhook, overlap_s, box=self.box, actor=viewer.actor, now=self.clock()
+                    tx, webhook, overlap_s, box=self.box, by=viewer.actor.at(self.clock())
                 )
         except OverlapPromised as error:
             form.fail("overlap", error.faults[0].message)
@@ -162,7 +162,7 @@ class WebhooksPage(DashboardPage, frozen=True):
         try:
             async with self._locked(viewer) as (tx, webhook):
                 event_id = form.value("event_id")
-                await register.skip_event(tx, webhook, event_id, actor=viewer.actor, now=self.clock())
+                await register.skip_event(tx, webhook, event_id, by=viewer.actor.at(self.clock()))
         except TonneError as error:
             form.fail("", error.faults[0].message)
             return await self.show_one(viewer, form)
@@ -175,7 +175,7 @@ class WebhooksPage(DashboardPage, frozen=True):
     async def delete(self, viewer: MemberViewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
             webhook_id = viewer.request.path("webhook_id")
-            await register.remove_webhook(tx, _scope(viewer), webhook_id, actor=viewer.actor, now=self.clock())
+            await register.remove_webhook(tx, _scope(viewer), webhook_id, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/webhooks?done=webhook_deleted")
 
     async def show_attempt(self, viewer: MemberViewer) -> Response:
@@ -198,7 +198,7 @@ class WebhooksPage(DashboardPage, frozen=True):
     async def _update(self, viewer: MemberViewer, **changes: object) -> None:
         async with self._locked(viewer) as (tx, webhook):
             changed = replace(webhook, **changes)  # type: ignore[arg-type]
-            await register.change_webhook(tx, _scope(viewer), webhook, changed, actor=viewer.actor, now=self.clock())
+            await register.change_webhook(tx, _scope(viewer), webhook, changed, by=viewer.actor.at(self.clock()))
 
     @asynccontextmanager
     async def _locked(self, viewer: MemberViewer) -> AsyncIterator[tuple[Connection, Webhook]]:

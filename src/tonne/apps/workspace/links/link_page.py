@@ -183,9 +183,7 @@ class LinkPage(DashboardPage, frozen=True):
         found = await self._find(viewer)
         async with self.database.transaction() as tx:
             link = await lock_link(tx, found.link.scope, found.link.id)
-            secret = await rotate_link_secret(
-                tx, link, self.box, overlap_s=OVERLAP_S, actor=viewer.actor, now=self.clock()
-            )
+            secret = await rotate_link_secret(tx, link, self.box, overlap_s=OVERLAP_S, by=viewer.actor.at(self.clock()))
         return await self._page(viewer, found, secret=secret)
 
     async def _find(self, viewer: MemberViewer) -> _Found:
@@ -205,7 +203,7 @@ class LinkPage(DashboardPage, frozen=True):
             try:
                 async with self.database.transaction() as tx:
                     old = await lock_link(tx, account.scope, found.link.id)
-                    await replace_link(tx, owner, old, body, actor=viewer.actor, now=self.clock())
+                    await replace_link(tx, owner, old, body, by=viewer.actor.at(self.clock()))
             except TonneError as error:
                 fail_link(form, error)
             else:

@@ -79,7 +79,7 @@ class LinksPage(DashboardPage, frozen=True):
         owner = LinkOwner(account.scope, account.currency, catalogue, takes_cards(self.settings, viewer.mode))
         try:
             async with self.database.transaction() as tx:
-                link, _ = await create_link(tx, owner, body, box=self.box, actor=viewer.actor, now=self.clock())
+                link, _ = await create_link(tx, owner, body, box=self.box, by=viewer.actor.at(self.clock()))
         except TonneError as error:
             fail_link(form, error)
             return await self._new_page(viewer, account, form)

@@ -36,7 +36,7 @@ class OffsetLinkEndpoints(Struct, frozen=True):
         body = read(request.json(), schemas.OffsetLinkIn)
         owner = await self._owner(request)
         async with self.database.transaction() as tx:
-            link, secret = await create_link(tx, owner, body, box=self.box, actor=request.actor, now=self.clock())
+            link, secret = await create_link(tx, owner, body, box=self.box, by=request.actor.at(self.clock()))
         return json_response(
             schemas.offset_link_with_secret_out(link, owner.currency, self.settings.base_url, secret), 201
         )
@@ -75,7 +75,7 @@ class OffsetLinkEndpoints(Struct, frozen=True):
             # Before the body is validated: errors in it must not reveal whether somebody else's link exists.
             old = await lock_link(tx, owner.scope, request.path("offset_link_id"))
             body = read(document, schemas.OffsetLinkIn)
-            link = await replace_link(tx, owner, old, body, actor=request.actor, now=self.clock())
+            link = await replace_link(tx, owner, old, body, by=request.actor.at(self.clock()))
         return json_response(schemas.offset_link_out(link, owner.currency, self.settings.base_url))
 
     async def rotate_offset_link_secret(self, request: Request) -> Response:
@@ -90,7 +90,7 @@ class OffsetLinkEndpoints(Struct, frozen=True):
             link = await lock_link(tx, request.scope, request.path("offset_link_id"))
             body = read(document, schemas.LinkSecretRotateIn)
             secret = await rotate_link_secret(
-                tx, link, self.box, overlap_s=body.overlap_s, actor=request.actor, now=self.clock()
+                tx, link, self.box, overlap_s=body.overlap_s, by=request.actor.at(self.clock())
             )
         return json_response(schemas.offset_link_with_secret_out(link, currency, self.settings.base_url, secret))
 

@@ -28,7 +28,7 @@ from tonne.platform.http.errors import AccountNotFound
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, format_scaled, scaled
-from tonne.platform.values.context import Actor, Scope, new_secret_id, replace, same_named
+from tonne.platform.values.context import By, Scope, new_secret_id, replace, same_named
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.selling.accounts.redirect_hosts import list_hosts
 from tonne.selling.accounts.store import find_account
@@ -168,10 +168,10 @@ def _selection(
     return stored
 
 
-async def record_link(tx: Connection, link: OffsetLink, *, old: OffsetLink | None, actor: Actor, now: datetime) -> None:
+async def record_link(tx: Connection, link: OffsetLink, *, old: OffsetLink | None, by: By) -> None:
     action = "offset_link.created" if old is None else "offset_link.changed"
     before, after = None if old is None else _audited_values(old), _audited_values(link)
-    await audit.record(tx, link.scope, action, actor=actor, at=now, subject_id=link.id, before=before, after=after)
+    await audit.record(tx, link.scope, action, by=by, subject_id=link.id, before=before, after=after)
 
 
 def _audited_values(link: OffsetLink) -> audit.Values:
@@ -179,22 +179,22 @@ def _audited_values(link: OffsetLink) -> audit.Values:
 
 
 async def create_link(
-    tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, box: SecretBox, actor: Actor, now: datetime
+    tx: Connection, owner: LinkOwner, body: OffsetLinkIn, *, box: SecretBox, by: By
 ) -> tuple[OffsetLink, str]:
     """The link, and the secret that signs its queries. The secret is returned only here and by a rotation."""
-    link = await build_link(tx, owner, body, old=None, now=now)
+    link = await build_link(tx, owner, body, old=None, now=by.at)
     secret = new_link_secret()
     await store.insert_link(tx, link, box.seal(secret, link.id))
-    await record_link(tx, link, old=None, actor=actor, now=now)
+    await record_link(tx, link, old=None, by=by)
     return link, secret
 
 
 async def create_account_link(
-    tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings: Settings, actor: Actor, now: datetime
+    tx: Connection, scope: Scope, body: OffsetLinkIn, *, settings: Settings, by: By
 ) -> tuple[OffsetLink, str]:
     """For callers without a cached catalogue."""
     owner, box = await load_link_owner(tx, scope, settings), SecretBox.from_settings(settings)
-    return await create_link(tx, owner, body, box=box, actor=actor, now=now)
+    return await create_link(tx, owner, body, box=box, by=by)
 
 
 async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink:
@@ -204,13 +204,11 @@ async def lock_link(tx: Connection, scope: Scope, link_id: str) -> OffsetLink:
     return link
 
 
-async def replace_link(
-    tx: Connection, owner: LinkOwner, old: OffsetLink, body: OffsetLinkIn, *, actor: Actor, now: datetime
-) -> OffsetLink:
+async def replace_link(tx: Connection, owner: LinkOwner, old: OffsetLink, body: OffsetLinkIn, *, by: By) -> OffsetLink:
     """Replaces all settings; the id and the creation time stay. The caller has locked `old`."""
-    link = await build_link(tx, owner, body, old=old, now=now)
+    link = await build_link(tx, owner, body, old=old, now=by.at)
     await store.update_link(tx, link)
-    await record_link(tx, link, old=old, actor=actor, now=now)
+    await record_link(tx, link, old=old, by=by)
     return link
 
 
@@ -241,7 +239,7 @@ async def show_link_any_account(
 
 
 async def change_link_any_account(
-    tx: Connection, link_id: str, changes: Mapping[str, Any], *, settings: Settings, actor: Actor, now: datetime
+    tx: Connection, link_id: str, changes: Mapping[str, Any], *, settings: Settings, by: By
 ) -> OffsetLink:
     """`changes` are new values of settings by name; the others keep theirs. A new preset replaces the other one."""
     scope = (await require_link_any_account(tx, link_id)).scope
@@ -252,4 +250,4 @@ async def change_link_any_account(
         if changes.get(preset)
     }
     body = replace(settings_of(old, owner.currency), **{**cleared, **changes})
-    return await replace_link(tx, owner, old, body, actor=actor, now=now)
+    return await replace_link(tx, owner, old, body, by=by)

@@ -20,7 +20,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import By
 
 SIGNATURE, EXPIRES = "signature", "expires"
 # The field of our form that repeats a signed query.
@@ -130,15 +130,13 @@ def new_link_secret() -> str:
     return f"lsec_{secrets.token_urlsafe(32)}"
 
 
-async def rotate_link_secret(
-    tx: Connection, link: OffsetLink, box: SecretBox, *, overlap_s: int, actor: Actor, now: datetime
-) -> str:
+async def rotate_link_secret(tx: Connection, link: OffsetLink, box: SecretBox, *, overlap_s: int, by: By) -> str:
     """The new secret. For `overlap_s`, queries that are signed with the old one stay valid."""
     secret = new_link_secret()
-    until = None if overlap_s == 0 else now + timedelta(seconds=overlap_s)
+    until = None if overlap_s == 0 else by.at + timedelta(seconds=overlap_s)
     await replace_secret(tx, link, box.seal(secret, link.id), until)
     action = "offset_link.secret_rotated"
-    await audit.record(tx, link.scope, action, actor=actor, at=now, subject_id=link.id, overlap_s=overlap_s)
+    await audit.record(tx, link.scope, action, by=by, subject_id=link.id, overlap_s=overlap_s)
     return secret
 
 

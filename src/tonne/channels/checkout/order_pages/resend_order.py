@@ -11,7 +11,7 @@ from tonne.money.receipts.compose import payer_of
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.context import By, Scope
 from tonne.selling.orders.correct_email import correct_email
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
@@ -61,8 +61,7 @@ async def resend_order(
     *,
     email: str | None,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> list[str]:
     """Returns what is sent, such as `receipt to ada@example.com`. With `email`, the order keeps the new address."""
     await lock_checkout_of_order(tx, scope, order_id)
@@ -81,19 +80,21 @@ async def resend_order(
     sent = []
     for mail in OrderMail:
         if mail in requested:
-            sent += await _send(tx, order, mail, settings=settings, actor=actor, now=now)
+            sent += await _send(tx, order, mail, settings=settings, by=by)
     if not sent:
         raise NothingToResend
     await audit.record(
         tx,
         scope,
         "order.mails_resent",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=order_id,
         # Without the addresses: entries cannot be deleted.
         before={"email": "(former address)", "resent_at": None},
-        after={"email": "(former address)" if order.email == before else "(new address)", "resent_at": now.isoformat()},
+        after={
+            "email": "(former address)" if order.email == before else "(new address)",
+            "resent_at": by.at.isoformat(),
+        },
         mails=", ".join(mail.partition(" to ")[0] for mail in sent),
     )
     return sent
@@ -105,21 +106,20 @@ async def _send(
     mail: OrderMail,
     *,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> list[str]:
     match mail:
         case OrderMail.RECEIPT if order.payment_state is not PaymentState.UNPAID and payer_of(order):
             kind, amount_minor = OrderMailKind.RECEIPT, order.amount_due_minor or 0
-            await add_mails(tx, [OrderMailRow(order.scope, order.id, kind, RESENT, amount_minor)], now)
+            await add_mails(tx, [OrderMailRow(order.scope, order.id, kind, RESENT, amount_minor)], by.at)
             return [f"receipt to {payer_of(order)}"]
         case OrderMail.CERTIFICATE if order.status is OrderStatus.COMPLETE and order.email:
-            if await mail_certificate_again(tx, order.scope, order.id, now):
+            if await mail_certificate_again(tx, order.scope, order.id, by.at):
                 return [f"certificate to {order.email}"]
         case OrderMail.INVOICE:
             invoice = await find_invoice(tx, order.scope, order.id)
             if invoice is not None:
-                recipients = await resend_invoice(tx, invoice, settings=settings, actor=actor, now=now)
+                recipients = await resend_invoice(tx, invoice, settings=settings, by=by)
                 return [f"invoice {invoice.reference} to {', '.join(recipients)}"]
         case _:
             pass

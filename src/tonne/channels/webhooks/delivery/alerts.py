@@ -41,7 +41,7 @@ async def disable_gone(tx: Connection, lease: Lease, settings: Settings) -> bool
         return False
     _log.warning("webhook_gone", webhook_id=lease.id, organisation_id=lease.organisation_id)
     change: dict[str, Any] = {"before": {"enabled": True}, "after": {"enabled": False}, "reason": DisabledReason.GONE}
-    await audit.record(tx, lease, "webhook.disabled", actor=ACTOR, at=now, subject_id=lease.id, **change)
+    await audit.record(tx, lease, "webhook.disabled", by=ACTOR.at(now), subject_id=lease.id, **change)
     await mail_gone(tx, lease, settings)
     return True
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -26,7 +26,7 @@ from tonne.platform.documents.sheets.columns import (
 from tonne.platform.documents.sheets.read_sheet import Row, SheetFile, Values, read_sheet
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal
-from tonne.platform.values.context import Actor, Mode, new_id
+from tonne.platform.values.context import By, Mode, new_id
 
 # Key of the advisory lock. Any number that no other code uses.
 _IMPORT_LOCK = 7_405_610_218
@@ -60,12 +60,10 @@ FROM unnest($5::text[], $6::text[], $7::date[], $8::text[], $9::bigint[], $10::b
 """
 
 
-async def insert_payouts(
-    tx: Connection, mode: Mode, gateway: str, payouts: Sequence[Payout], *, actor: Actor, now: datetime
-) -> None:
+async def insert_payouts(tx: Connection, mode: Mode, gateway: str, payouts: Sequence[Payout], *, by: By) -> None:
     ids = [new_id("pyo") for _ in payouts]
     rows = columns(payouts, "payout_id, paid_on, currency, amount_minor, fee_minor")
-    await tx.execute(INSERT_PAYOUTS, mode, gateway, now, str(actor), ids, *rows)
+    await tx.execute(INSERT_PAYOUTS, mode, gateway, by.at, str(by.actor), ids, *rows)
 
 
 class ListedPayout(Struct, frozen=True):
@@ -161,7 +159,7 @@ class PayoutImport(NamedTuple):
     known: int
 
 
-async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime) -> PayoutImport:
+async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, by: By) -> PayoutImport:
     """Book every payout once. Raises SheetInvalid with every error, or PayoutChanged if a known payout differs."""
     payouts = _read(file)
     await lock_imports(tx)
@@ -177,10 +175,10 @@ async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, actor: 
                 "An imported payout is in the journal and cannot change."
             )
     if new:
-        await insert_payouts(tx, mode, GATEWAY, new, actor=actor, now=now)
+        await insert_payouts(tx, mode, GATEWAY, new, by=by)
         details = {"file": file.name, "payouts": [each.payout_id for each in new]}
         entry = audit.Entry(action="payout.imported", subject_id=file.name, mode=mode, details=details)
-        await audit.record_all(tx, [entry], actor=actor, at=now)
+        await audit.record_all(tx, [entry], by=by)
     return PayoutImport(len(new), len(payouts) - len(new))
 
 
@@ -208,10 +206,10 @@ def _check_decimals(values: Values) -> Iterator[tuple[str, str]]:
                 yield name, message
 
 
-async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Actor, now: datetime) -> ListedPayout:
+async def match_payout(tx: Connection, name: str, transfer_id: str, *, by: By) -> ListedPayout:
     """`name` is our id of the payout, or the gateway's. The transfer then no longer waits for a decision."""
     note = f"Payout {name} of the card gateway"
-    transfer = await resolve_transfer(tx, transfer_id, note, actor=actor, now=now, is_payout=True)
+    transfer = await resolve_transfer(tx, transfer_id, note, by=by, is_payout=True)
     # Several payouts can share the gateway's id, in different currencies.
     found = [each for each in await lock_payouts(tx, name) if each.currency == transfer.currency]
     if not found:
@@ -227,12 +225,12 @@ async def match_payout(tx: Connection, name: str, transfer_id: str, *, actor: Ac
     await set_transfer(tx, payout.id, transfer.id)
     details = {"payout": payout.payout_id, "transfer_id": transfer.id}
     entry = audit.Entry(action="payout.matched", subject_id=payout.id, mode=transfer.mode, details=details)
-    await audit.record_all(tx, [entry], actor=actor, at=now)
+    await audit.record_all(tx, [entry], by=by)
     return payout
 
 
-async def reopen_and_unmatch(tx: Connection, transfer_id: str, note: str, *, actor: Actor, now: datetime) -> Transfer:
+async def reopen_and_unmatch(tx: Connection, transfer_id: str, note: str, *, by: By) -> Transfer:
     """Undo `resolve_transfer` and `match_payout`."""
-    transfer = await reopen_transfer(tx, transfer_id, note, actor=actor, now=now)
+    transfer = await reopen_transfer(tx, transfer_id, note, by=by)
     await clear_transfer(tx, transfer.id)
     return transfer

@@ -19,7 +19,7 @@ from tonne.money.accounting.journal.sources import SOURCES, all_postings
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 
 # Rows per round trip: bounds the memory of an export.
 PAGE = 5_000
@@ -176,12 +176,10 @@ SET totals = excluded.totals, computed_at = excluded.computed_at, computed_by = 
 """
 
 
-async def store_totals(
-    tx: Connection, mode: Mode, month: date, totals: Sequence[AccountTurnover], *, actor: Actor, now: datetime
-) -> None:
+async def store_totals(tx: Connection, mode: Mode, month: date, totals: Sequence[AccountTurnover], *, by: By) -> None:
     """Instead of earlier ones. `now` is when they were read."""
-    await tx.execute(STORE_TOTALS, mode, month, msgspec.json.encode(totals).decode(), now, str(actor))
-    await audit.record(tx, None, "journal.summed", actor=actor, at=now, subject_id=f"{month:%Y-%m}", mode=mode)
+    await tx.execute(STORE_TOTALS, mode, month, msgspec.json.encode(totals).decode(), by.at, str(by.actor))
+    await audit.record(tx, None, "journal.summed", by=by, subject_id=f"{month:%Y-%m}", mode=mode)
 
 
 FIND_TOTALS = "SELECT totals::text AS totals, computed_at, computed_by FROM month_totals WHERE mode = $1 AND month = $2"

@@ -30,7 +30,7 @@ from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Mode, new_id
+from tonne.platform.values.context import By, Mode, new_id
 
 
 class BookedLine(NamedTuple):
@@ -59,8 +59,7 @@ async def import_statement(
     file: SheetFile,
     *,
     settings: Settings,
-    actor: Actor,
-    now: datetime,
+    by: By,
     options: StatementOptions = NO_OPTIONS,
 ) -> list[BookedLine]:
     """Store every new line, or raise SheetInvalid with every error. One import runs at a time."""
@@ -70,16 +69,16 @@ async def import_statement(
     prints = fingerprints(mode, statement.format, lines)
     found = await _identify(tx, mode, statement.format, lines, prints)
     new = [each for each in found if each.verdict is Verdict.NEW]
-    matches = await book_new_lines(tx, mode, statement.format, new, actor=actor, now=now)
+    matches = await book_new_lines(tx, mode, statement.format, new, by=by)
     # Orders and invoices are locked before transfers.
     await _complete_known(tx, statement.format, found)
     doubtful = [pair for pair in zip(found, prints, strict=True) if pair[0].verdict is Verdict.DOUBTFUL]
-    await doubtful_store.insert_doubtful(tx, doubtful, mode, statement.format, actor=actor, now=now)
+    await doubtful_store.insert_doubtful(tx, doubtful, mode, statement.format, by=by)
     booked = await _describe(tx, found, matches)
     if any(each.outcome is not Verdict.KNOWN for each in booked):
-        await audit.record_all(tx, [_import_entry(mode, file, booked)], actor=actor, at=now)
+        await audit.record_all(tx, [_import_entry(mode, file, booked)], by=by)
     # Events are appended last.
-    await pay_orders_any_account(tx, settled_invoices(matches), now)
+    await pay_orders_any_account(tx, settled_invoices(matches), by.at)
     return booked
 
 
@@ -89,8 +88,7 @@ async def book_new_lines(
     format_: StatementFormat,
     new: Sequence[Identified],
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> dict[str, Match]:
     """Store new transfers, assign them to the invoices that they name, and settle these, without their orders.
 
@@ -114,24 +112,24 @@ async def book_new_lines(
             match.named.mark_paid()
     named_by = {id_: match.named.invoice for id_, match in matches.items() if match.named}
     rows = [(each, named_by.get(each.transfer_id)) for each in new]
-    await transfer_store.insert_transfers(tx, mode, format_, rows, actor=actor, now=now)
+    await transfer_store.insert_transfers(tx, mode, format_, rows, by=by)
     assigned = [
         NewAssignment(id_, named_by[id_], match.assigned_minor)
         for id_, match in matches.items()
         if match.assigned_minor
     ]
     if assigned:
-        await insert_assignments(tx, assigned, by_operator=False, actor=actor, now=now)
+        await insert_assignments(tx, assigned, by_operator=False, by=by)
     with progress("Settling invoices", len(incoming)) as advance:
         for each in incoming:
             match = matches[each.transfer_id]
             if match.settles and match.named:
                 note = f"bank transfer of {each.line.booked_on}"
                 invoice = match.named.invoice
-                entries.append(await mark_invoice_paid(tx, invoice, by_hand=False, actor=actor, now=now, note=note))
+                entries.append(await mark_invoice_paid(tx, invoice, by_hand=False, by=by, note=note))
             advance(1)
-    await audit.record_all(tx, entries, actor=actor, at=now)
-    await recognise_returns(tx, mode, [each for each in new if each.line.amount_minor < 0], actor=actor, now=now)
+    await audit.record_all(tx, entries, by=by)
+    await recognise_returns(tx, mode, [each for each in new if each.line.amount_minor < 0], by=by)
     await transfer_store.refresh_states_any_account(tx, [each.transfer_id for each in new])
     return matches
 
@@ -241,14 +239,12 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10)
 """
 
 
-async def upload_statement(
-    tx: Connection, mode: Mode, file: SheetFile, options: StatementOptions, *, actor: Actor, now: datetime
-) -> str:
+async def upload_statement(tx: Connection, mode: Mode, file: SheetFile, options: StatementOptions, *, by: By) -> str:
     """Store a file for the preview; returns the id. Nothing is booked."""
     upload_id, spelling = new_id("stm"), options.spelling
     statement = (file.name, file.content, spelling.dates, spelling.decimals, options.iban)
-    await tx.execute(INSERT_UPLOAD, upload_id, mode, *statement, now, now - KEPT_FOR, str(actor))
-    await _record(tx, "bank_statement.uploaded", mode, file, actor=actor, now=now)
+    await tx.execute(INSERT_UPLOAD, upload_id, mode, *statement, by.at, by.at - KEPT_FOR, str(by.actor))
+    await _record(tx, "bank_statement.uploaded", mode, file, by=by)
     return upload_id
 
 
@@ -282,22 +278,18 @@ def _upload(row: asyncpg.Record) -> StatementUpload:
     return value_of(StatementUpload, row, file=SheetFile(row["file_name"], row["content"]), options=options)
 
 
-async def import_upload(
-    tx: Connection, mode: Mode, upload_id: str, *, settings: Settings, actor: Actor, now: datetime
-) -> list[BookedLine]:
+async def import_upload(tx: Connection, mode: Mode, upload_id: str, *, settings: Settings, by: By) -> list[BookedLine]:
     """Import the statement and delete the upload. Rolled back, it is a preview. Raises SheetInvalid."""
     upload = await find_upload(tx, mode, upload_id)
     # Before the import: a second import of the same upload waits here and then does not find it.
     await _delete(tx, upload)
-    return await import_statement(
-        tx, mode, upload.file, settings=settings, actor=actor, now=now, options=upload.options
-    )
+    return await import_statement(tx, mode, upload.file, settings=settings, by=by, options=upload.options)
 
 
-async def discard_upload(tx: Connection, mode: Mode, upload_id: str, *, actor: Actor, now: datetime) -> None:
+async def discard_upload(tx: Connection, mode: Mode, upload_id: str, *, by: By) -> None:
     upload = await find_upload(tx, mode, upload_id)
     await _delete(tx, upload)
-    await _record(tx, "bank_statement.discarded", mode, upload.file, actor=actor, now=now)
+    await _record(tx, "bank_statement.discarded", mode, upload.file, by=by)
 
 
 DELETE_UPLOAD = "DELETE FROM statement_uploads WHERE id = $1 RETURNING true"
@@ -308,6 +300,6 @@ async def _delete(tx: Connection, upload: StatementUpload) -> None:
         raise StatementUploadNotFound
 
 
-async def _record(tx: Connection, action: str, mode: Mode, file: SheetFile, *, actor: Actor, now: datetime) -> None:
+async def _record(tx: Connection, action: str, mode: Mode, file: SheetFile, *, by: By) -> None:
     digest = sha256(file.content).hexdigest()
-    await audit.record(tx, None, action, actor=actor, at=now, subject_id=digest, mode=mode, file=file.name)
+    await audit.record(tx, None, action, by=by, subject_id=digest, mode=mode, file=file.name)

@@ -150,7 +150,7 @@ class UpdateCard(Struct, frozen=True):
 
     async def _store(self, scope: Scope, card: CardDetails) -> None:
         async with self.database.transaction() as tx:
-            await store_card(tx, scope, card, actor=PAYER, now=self.clock())
+            await store_card(tx, scope, card, by=PAYER.at(self.clock()))
             count = await charge_again(tx, scope, self.clock())
         _log.info("card_updated_by_payer", account_id=scope.account_id, orders=count)
         self.notifier.notify(charges_in(scope.mode))

@@ -19,7 +19,7 @@ from tonne.money.cards.stored_cards.card_problem_store import list_declined, lis
 from tonne.platform.db.database import Connection, Database, scope_of, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.audit.record import record
-from tonne.platform.values.context import Actor, Clock, Mode, Scope, job_actor, new_id
+from tonne.platform.values.context import By, Clock, Mode, Scope, job_actor, new_id
 from tonne.selling.accounts.limit_store import find_limits
 from tonne.selling.accounts.store import lock_account
 from tonne.selling.orders.model import OrderKey
@@ -108,7 +108,7 @@ class RemoveClosedCards(Struct, frozen=True):
             last_four = await delete_closed_card(tx, due.scope, due.card.method)
             if last_four is not None:
                 reason = "account closed"
-                await record(tx, due.scope, "card.removed", actor=ACTOR, at=now, last_four=last_four, reason=reason)
+                await record(tx, due.scope, "card.removed", by=ACTOR.at(now), last_four=last_four, reason=reason)
         return True
 
     async def _forget(self, due: ClosedCard) -> bool:
@@ -149,8 +149,7 @@ async def set_card(
     *,
     customer: str | None,
     method: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> CardDetails:
     """Ask the gateway about a card and store it. Declined orders and invoices are charged again at once.
 
@@ -158,8 +157,8 @@ async def set_card(
     """
     card = await describe_card(gateways, scope.mode, customer, method)
     async with connection.transaction():
-        await store_card(connection, scope, card, actor=actor, now=now)
-        await charge_again(connection, scope, now)
+        await store_card(connection, scope, card, by=by)
+        await charge_again(connection, scope, by.at)
     return card
 
 
@@ -185,7 +184,7 @@ async def describe_card(
         raise CardGatewayUnavailable(f"The card gateway cannot be reached: {error}") from error
 
 
-async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: Actor, now: datetime) -> None:
+async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, by: By) -> None:
     """Replaces the stored card. A charge in progress keeps the old one.
 
     A payer may enter a card for the open orders of a closed account: it is removed once no order needs it.
@@ -193,11 +192,11 @@ async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, actor: 
     # Serialises changes of the card: there may be no row to lock yet.
     await lock_account(tx, scope)
     old = await stored_card_store.find_card(tx, scope)
-    await stored_card_store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=now)
+    await stored_card_store.store_card(tx, scope, card, gateway=GATEWAY_OF[scope.mode], now=by.at)
     limits = await find_limits(tx, scope)
     if limits.closed_at is not None or limits.organisation_closed_at is not None:
-        await schedule_removal(tx, scope, now)
-    await _record(tx, scope, "card.stored", old, card, actor=actor, now=now)
+        await schedule_removal(tx, scope, by.at)
+    await _record(tx, scope, "card.stored", old, card, by=by)
 
 
 async def require_card(connection: Connection, scope: Scope) -> CardDetails:
@@ -207,12 +206,12 @@ async def require_card(connection: Connection, scope: Scope) -> CardDetails:
     return card
 
 
-async def remove_card(tx: Connection, scope: Scope, *, actor: Actor, now: datetime) -> None:
+async def remove_card(tx: Connection, scope: Scope, *, by: By) -> None:
     """Orders that fall due afterwards fail. The gateway keeps its own copy of the card."""
     await lock_account(tx, scope)
     old = await require_card(tx, scope)
     await stored_card_store.remove_card(tx, scope)
-    await _record(tx, scope, "card.removed", old, None, actor=actor, now=now)
+    await _record(tx, scope, "card.removed", old, None, by=by)
 
 
 async def _record(
@@ -222,11 +221,10 @@ async def _record(
     before: CardDetails | None,
     after: CardDetails | None,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     old, new = _audited_values(before), _audited_values(after)
-    await audit.record(tx, scope, action, actor=actor, at=now, before=old, after=new)
+    await audit.record(tx, scope, action, by=by, before=old, after=new)
 
 
 def _audited_values(card: CardDetails | None) -> audit.Values | None:

@@ -25,7 +25,7 @@ from tonne.money.invoices.issuing.billed_order_store import (
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import charge_unit
-from tonne.platform.values.context import Actor, Scope, job_actor
+from tonne.platform.values.context import By, Scope, job_actor
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.queue import lock_keys
 
@@ -38,7 +38,7 @@ async def pay_by_card(tx: Connection, invoice: Invoice, account_id: str, now: da
     scope = Scope(invoice.organisation_id, account_id, invoice.mode)
     advances = await store.advances_by_itself(tx, scope)
     await insert_card_invoice(tx, CardInvoice(scope, invoice.id), now if advances else None)
-    await _round_down(tx, invoice, actor=ACTOR, now=now)
+    await _round_down(tx, invoice, by=ACTOR.at(now))
 
 
 async def open_invoice_charge(
@@ -53,7 +53,7 @@ async def open_invoice_charge(
     [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
     attempt = None
     if invoice.status is InvoiceStatus.OPEN:
-        await _round_down(tx, invoice, actor=ACTOR, now=now)
+        await _round_down(tx, invoice, by=ACTOR.at(now))
         # The credit note of the rounding has reduced what is due, or has cancelled the invoice.
         [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
     if invoice.status is InvoiceStatus.OPEN:
@@ -76,7 +76,7 @@ async def stop_charging(tx: Connection, invoice: Invoice) -> None:
     await schedule_invoice_any_account(tx, invoice.id, None)
 
 
-async def _round_down(tx: Connection, invoice: Invoice, *, actor: Actor, now: datetime) -> None:
+async def _round_down(tx: Connection, invoice: Invoice, *, by: By) -> None:
     """Credit what is below the unit in which cards are charged. It is at most 9 thousandths, or 0.99 ariary."""
     rest = invoice.due_minor % charge_unit(invoice.currency)
     if rest == 0:
@@ -89,4 +89,4 @@ async def _round_down(tx: Connection, invoice: Invoice, *, actor: Actor, now: da
         if amount > 0:
             parts.append(credit_in_part(order, amount))
             rest -= amount
-    await issue_credit_note(tx, invoice, parts, cause=CreditCause.CORRECTION, reason=ROUNDING, actor=actor, now=now)
+    await issue_credit_note(tx, invoice, parts, cause=CreditCause.CORRECTION, reason=ROUNDING, by=by)

@@ -81,7 +81,7 @@ async def settle_invoice_charge(
     elif update.is_surplus:
         reason = "The payment was refunded at the card gateway."
         code = CancellationReason.REFUNDED_AT_GATEWAY
-        await cancel_invoice(tx, invoice, actor=ACTOR, reason=reason, now=now, code=code)
+        await cancel_invoice(tx, invoice, by=ACTOR.at(now), reason=reason, code=code)
     elif update.status is ChargeStatus.PENDING:
         if update.needs_confirmation and attempt.confirm_until is None:
             await note_problems(tx, [scope], now)
@@ -93,8 +93,8 @@ async def _settle(
     tx: Connection, invoice: Invoice, scope: Scope, update: ChargeUpdate, *, attempt: ChargeAttempt, now: datetime
 ) -> None:
     note = f"charge {update.id}"
-    entry = await mark_invoice_paid(tx, invoice, by_hand=False, actor=ACTOR, now=now, note=note)
-    await audit.record_all(tx, [entry], actor=ACTOR, at=now)
+    entry = await mark_invoice_paid(tx, invoice, by_hand=False, by=ACTOR.at(now), note=note)
+    await audit.record_all(tx, [entry], by=ACTOR.at(now))
     if update.captured_minor != invoice.due_minor and update.reference is not None:
         # An order was cancelled while the card was charged: a worker refunds what it costs.
         await request_checks_any_account(tx, attempt.gateway, [update.reference], now)
@@ -124,7 +124,7 @@ async def _fail(tx: Connection, invoice: Invoice, failure_reason: FailureReason,
     keys = [each.key for each in await find_order_keys_any_account(tx, [invoice.id])]
     await schedule_invoice_any_account(tx, invoice.id, None)
     cause = CreditCause.CANCELLATION
-    await credit_orders(tx, invoice, set(keys), cause=cause, reason=reason, actor=ACTOR, now=now)
+    await credit_orders(tx, invoice, set(keys), cause=cause, reason=reason, by=ACTOR.at(now))
     for start in range(0, len(keys), CHUNK):
         orders = await load_orders(tx, keys[start : start + CHUNK])
         failed = [structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason) for order in orders]

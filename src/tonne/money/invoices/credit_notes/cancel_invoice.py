@@ -1,7 +1,5 @@
 """Cancel an unpaid invoice with its orders that were not fulfilled on credit, or reduce it by a part of an order."""
 
-from datetime import datetime
-
 import structlog
 from msgspec import structs
 
@@ -14,7 +12,7 @@ from tonne.money.invoices.settle_invoice import CHUNK, lock_with_orders_any_acco
 from tonne.money.invoices.store import postpone
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import By
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import CancellationReason, OrderStatus
@@ -28,9 +26,8 @@ async def cancel_invoice(
     tx: Connection,
     invoice: Invoice,
     *,
-    actor: Actor,
+    by: By,
     reason: str,
-    now: datetime,
     code: CancellationReason = CancellationReason.INVOICE_UNPAID,
 ) -> None:
     """Issue one credit note for its orders, and cancel them. Does nothing if it is no longer open.
@@ -47,14 +44,14 @@ async def cancel_invoice(
         await postpone(tx, locked, None)
         return
     cause = CreditCause.CANCELLATION
-    await credit_orders(tx, locked, set(keys), cause=cause, reason=reason, actor=actor, now=now)
+    await credit_orders(tx, locked, set(keys), cause=cause, reason=reason, by=by)
     for start in range(0, len(keys), CHUNK):
         orders = await load_orders(tx, keys[start : start + CHUNK])
         for order in orders:
-            await note_cancellation(tx, order, actor=actor, reason=reason)
-        await audit.record_all(tx, [cancellation_entry(order, reason=reason) for order in orders], actor=actor, at=now)
+            await note_cancellation(tx, order, actor=by.actor, reason=reason)
+        await audit.record_all(tx, [cancellation_entry(order, reason=reason) for order in orders], by=by)
         moved = [structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code) for order in orders]
-        await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, moved, strict=True)], now)
+        await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, moved, strict=True)], by.at)
 
 
 async def correct_invoice(
@@ -64,8 +61,7 @@ async def correct_invoice(
     amount_minor: int,
     *,
     reason: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> CreditNote:
     """Something must be left unless all orders were fulfilled on credit: others are cancelled instead.
 
@@ -84,9 +80,7 @@ async def correct_invoice(
     leaves_nothing = amount_minor >= locked.due_minor
     if amount_minor > locked.due_minor or (leaves_nothing and await list_unfulfilled_orders(tx, locked)):
         raise CreditTooHigh(f"{locked.due} are due. To credit all of it, cancel the orders with `tonne order cancel`.")
-    note = await credit_order(
-        tx, order, amount_minor, cause=CreditCause.CORRECTION, reason=reason, actor=actor, now=now
-    )
+    note = await credit_order(tx, order, amount_minor, cause=CreditCause.CORRECTION, reason=reason, by=by)
     if note is None:
         raise CreditTooHigh(f"Nothing of order {order.id} is left to credit.")
     return note

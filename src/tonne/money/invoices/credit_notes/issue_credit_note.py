@@ -1,7 +1,7 @@
 """Issue a credit note, which cancels an invoice or reduces it, and mail it to those who were mailed the invoice."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock, replace
+from tonne.platform.values.context import By, Clock, replace
 from tonne.selling.orders.model import Order, OrderKey
 
 
@@ -36,8 +36,7 @@ async def credit_order(
     *,
     cause: credit_note.CreditCause,
     reason: str | None,
-    actor: Actor,
-    now: datetime,
+    by: By,
     refund_id: str | None = None,
 ) -> credit_note.CreditNote | None:
     """Issue a credit note for a locked order: for what is left of it on its invoice, or for a part of that.
@@ -64,9 +63,7 @@ async def credit_order(
     if amount_minor is not None and amount_minor > left.total_minor:
         raise CreditTooHigh(f"Only {invoice.money(left.total_minor)} of the order are left to credit.")
     part = credit_note.credit_in_full(left) if amount_minor is None else credit_note.credit_in_part(left, amount_minor)
-    return await issue_credit_note(
-        tx, invoice, [part], cause=cause, reason=reason, actor=actor, now=now, refund_id=refund_id
-    )
+    return await issue_credit_note(tx, invoice, [part], cause=cause, reason=reason, by=by, refund_id=refund_id)
 
 
 async def credit_orders(
@@ -76,8 +73,7 @@ async def credit_orders(
     *,
     cause: credit_note.CreditCause,
     reason: str | None,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> credit_note.CreditNote | None:
     """Issue one credit note for all that is left of these orders on a locked invoice. None if nothing is."""
     earlier = await credit_note_store.sum_credited(tx, invoice)
@@ -86,7 +82,7 @@ async def credit_orders(
     credited = [credit_note.credit_in_full(each) for each in left if each.total_minor > 0]
     if not credited:
         return None
-    return await issue_credit_note(tx, invoice, credited, cause=cause, reason=reason, actor=actor, now=now)
+    return await issue_credit_note(tx, invoice, credited, cause=cause, reason=reason, by=by)
 
 
 async def issue_credit_note(
@@ -96,8 +92,7 @@ async def issue_credit_note(
     *,
     cause: credit_note.CreditCause,
     reason: str | None,
-    actor: Actor,
-    now: datetime,
+    by: By,
     refund_id: str | None = None,
 ) -> credit_note.CreditNote:
     """Issue a credit note on a locked invoice. An open invoice of which nothing is left becomes cancelled.
@@ -116,14 +111,14 @@ async def issue_credit_note(
     # Transfers are locked before the series.
     returned_minor = released_minor = 0
     if is_cancelled:
-        returned_minor = await return_part_payments(tx, invoice, actor=actor, now=now)
+        returned_minor = await return_part_payments(tx, invoice, by=by)
     elif is_open:
         left_minor = max(invoice.due_minor - _total(credited), 0)
-        released_minor = await release_surplus(tx, invoice, left_minor, actor=actor, now=now)
+        released_minor = await release_surplus(tx, invoice, left_minor, by=by)
     number = await credit_note_store.take_credit_number(tx, invoice.mode)
     # Read while the series is locked, so that dates never run against numbers.
     last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
-    today = now.astimezone(UTC).date()
+    today = by.at.astimezone(UTC).date()
     note = credit_note.compose_credit_note(
         invoice,
         credited,
@@ -132,22 +127,22 @@ async def issue_credit_note(
         cause=cause,
         reason=reason,
         refund_id=refund_id,
-        issued_by=str(actor),
+        issued_by=str(by.actor),
         cancels_invoice=is_cancelled or (leaves_nothing and not is_open),
         returned_minor=returned_minor,
     )
-    status = await store.add_credit(tx, invoice, note.total_minor, cancels=is_cancelled, actor=actor, now=now)
+    status = await store.add_credit(tx, invoice, note.total_minor, cancels=is_cancelled, by=by)
     if status is None:
         raise CreditTooHigh(f"Only {invoice.due} of invoice {invoice.reference} are left to credit.")
     await credit_note_store.insert_credit_note(
-        tx, invoice, note, now, mail_at=None if invoice.mailed_at is None else now
+        tx, invoice, note, by.at, mail_at=None if invoice.mailed_at is None else by.at
     )
     await credit_note_store.insert_credited_orders(tx, note.id, credited)
     entries = _entries(invoice, note, status, len(credited), released_minor)
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)
     changed = replace(invoice, status=status, credited_minor=invoice.credited_minor + note.total_minor)
     event_type = CANCELLED if status is InvoiceStatus.CANCELLED else CREDITED
-    await record_invoices(tx, [changed], event_type, now)
+    await record_invoices(tx, [changed], event_type, by.at)
     return note
 
 

@@ -64,7 +64,7 @@ async def record_payment(
         await make_refunds.store_found_dispute(tx, charge, dispute, now)
     money.disputes = await list_disputes(tx, money.order)
     await make_refunds.cancel_exceeding(tx, money, charge, now)
-    return await settle(tx, money, actor=make_refunds.CHECK_ACTOR, now=now)
+    return await settle(tx, money, by=make_refunds.CHECK_ACTOR.at(now))
 
 
 async def _record_refund(

@@ -19,7 +19,7 @@ from tonne.money.refunds.order_money import OrderMoney, add_refund, card_refund,
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Actor, replace
+from tonne.platform.values.context import By, replace
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
 from tonne.selling.orders.move_order import mark_paid
@@ -50,9 +50,8 @@ async def return_mismatched(
     charge_id: str,
     payment: RecordedPayment | None,
     *,
-    actor: Actor,
+    by: By,
     reason: str,
-    now: datetime,
 ) -> Order:
     """Send the payment back and cancel its order, or all orders of its invoice, if they still wait. Call it last.
 
@@ -65,17 +64,17 @@ async def return_mismatched(
         status = ChargeStatus.FAILED
     else:
         status = ChargeStatus.REFUND_DUE
-        await give_back(tx, charge, payment.captured_minor, payment.currency, now)
-    await _record(tx, charge, "charge.returned", status, actor=actor, reason=reason, now=now)
+        await give_back(tx, charge, payment.captured_minor, payment.currency, by.at)
+    await _record(tx, charge, "charge.returned", status, by=by, reason=reason)
     code = CancellationReason.PAYMENT_MISMATCHED
     if charge.invoice_id is not None:
         [invoice] = await find_invoices_any_account(tx, [charge.invoice_id])
         if not await has_open_charge_any_account(tx, [invoice.id]):
-            await cancel_invoice(tx, invoice, actor=actor, reason=reason, now=now, code=code)
+            await cancel_invoice(tx, invoice, by=by, reason=reason, code=code)
         return money.order
     if money.order.status is not OrderStatus.PLACED or await find_pending(tx, money.order) is not None:
         return money.order
-    return await cancel_order(tx, money.order, actor=actor, reason=reason, now=now, code=code)
+    return await cancel_order(tx, money.order, by=by, reason=reason, code=code)
 
 
 async def give_back(
@@ -93,7 +92,7 @@ async def give_back(
 
 
 async def accept_mismatched(
-    tx: Connection, charge_id: str, payment: RecordedPayment | None, *, actor: Actor, reason: str, now: datetime
+    tx: Connection, charge_id: str, payment: RecordedPayment | None, *, by: By, reason: str
 ) -> Order:
     """Let the payment pay for its order. What arrived above the amount is refunded. Call it last in the transaction."""
     money, charge = await _lock(tx, charge_id)
@@ -124,14 +123,14 @@ async def accept_mismatched(
         captured_currency=payment.currency,
     )
     # The gateway's record may have refunds and disputes already.
-    await captured_store.update_captured(tx, accepted, now=now, check_at=now)
-    await captured_store.mark_accepted(tx, accepted, now)
-    await _record(tx, charge, "charge.accepted", ChargeStatus.CAPTURED, actor=actor, reason=reason, now=now)
+    await captured_store.update_captured(tx, accepted, now=by.at, check_at=by.at)
+    await captured_store.mark_accepted(tx, accepted, by.at)
+    await _record(tx, charge, "charge.accepted", ChargeStatus.CAPTURED, by=by, reason=reason)
     if (surplus := payment.captured_minor - charge.amount_minor) > 0:
         reason = "More arrived than the order costs"
-        refund = card_refund(accepted, surplus, RefundPurpose.SURPLUS, reason, actor=actor, now=now)
-        await add_refund(tx, money, refund, actor=actor)
-    return await mark_paid(tx, order, now)
+        refund = card_refund(accepted, surplus, RefundPurpose.SURPLUS, reason, by=by)
+        await add_refund(tx, money, refund, actor=by.actor)
+    return await mark_paid(tx, order, by.at)
 
 
 async def _lock(tx: Connection, charge_id: str) -> tuple[OrderMoney, captured_store.CapturedCharge]:
@@ -150,11 +149,10 @@ async def _record(
     action: str,
     status: ChargeStatus,
     *,
-    actor: Actor,
+    by: By,
     reason: str,
-    now: datetime,
 ) -> None:
     requested = f"{format_money(charge.amount_minor, charge.currency)} {charge.currency}"
     details: dict[str, Any] = {"order_id": charge.order_id, "requested": requested, "reason": reason}
     change: dict[str, Any] = {"before": {"status": charge.status}, "after": {"status": status}}
-    await audit.record(tx, charge.scope, action, actor=actor, at=now, subject_id=charge.id, **change, **details)
+    await audit.record(tx, charge.scope, action, by=by, subject_id=charge.id, **change, **details)

@@ -153,8 +153,7 @@ async def _credit(tx: Connection, charge: CapturedCharge, refunds: Sequence[Refu
             parts,
             cause=CreditCause.REFUND,
             reason="Refunded at the card gateway",
-            actor=make_refunds.CHECK_ACTOR,
-            now=now,
+            by=make_refunds.CHECK_ACTOR.at(now),
             refund_id=refunds[0].id,
         )
 
@@ -175,7 +174,7 @@ async def _refund_surplus(
     money = next(each for each in moneys.values() if each.order.id == charge.order_id)
     reason = "An order of the invoice was cancelled while the card was charged"
     refund = order_money.card_refund(
-        charge, surplus, RefundPurpose.SURPLUS, reason, actor=make_refunds.CHECK_ACTOR, now=now
+        charge, surplus, RefundPurpose.SURPLUS, reason, by=make_refunds.CHECK_ACTOR.at(now)
     )
     await order_money.add_refund(tx, money, refund, actor=make_refunds.CHECK_ACTOR)
 
@@ -188,10 +187,10 @@ async def _settle(tx: Connection, moneys: Mapping[OrderKey, order_money.OrderMon
     for money in moneys.values():
         money.charges = first.charges
         order, why = order_money.next_state(money)
-        await order_money.credit_ended(tx, money, why, actor=make_refunds.CHECK_ACTOR, now=now)
+        await order_money.credit_ended(tx, money, why, by=make_refunds.CHECK_ACTOR.at(now))
         ends.append((money, order, why))
     for money, order, why in ends:
-        await order_money.finish_settling(tx, money, order, why, actor=make_refunds.CHECK_ACTOR, now=now)
+        await order_money.finish_settling(tx, money, order, why, by=make_refunds.CHECK_ACTOR.at(now))
 
 
 async def resume_orders(tx: Connection, scope: Scope, *, service_name: str, now: datetime) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import By
 from tonne.platform.values.errors import Kind, TonneError
 
 # The headers are at the start of a message.
@@ -26,22 +26,20 @@ class MailNotFailed(TonneError, kind=Kind.CONFLICT, code="mail_not_failed"):
     message = "This mail is not a failed one. Run `tonne mail list --state failed` to see all."
 
 
-async def retry_failed_mail_any_account(tx: Connection, mail_id: str, *, actor: Actor, now: datetime) -> None:
+async def retry_failed_mail_any_account(tx: Connection, mail_id: str, *, by: By) -> None:
     """Raises MailNotFailed."""
-    await _record(tx, await retry_mail_any_account(tx, mail_id), mail_id, "mail.retried", actor=actor, now=now)
+    await _record(tx, await retry_mail_any_account(tx, mail_id), mail_id, "mail.retried", by=by)
 
 
-async def discard_failed_mail_any_account(tx: Connection, mail_id: str, *, actor: Actor, now: datetime) -> None:
+async def discard_failed_mail_any_account(tx: Connection, mail_id: str, *, by: By) -> None:
     """Raises MailNotFailed."""
-    await _record(tx, await discard_mail_any_account(tx, mail_id), mail_id, "mail.discarded", actor=actor, now=now)
+    await _record(tx, await discard_mail_any_account(tx, mail_id), mail_id, "mail.discarded", by=by)
 
 
-async def _record(
-    tx: Connection, organisation_id: str | None, mail_id: str, action: str, *, actor: Actor, now: datetime
-) -> None:
+async def _record(tx: Connection, organisation_id: str | None, mail_id: str, action: str, *, by: By) -> None:
     if organisation_id is None:
         raise MailNotFailed(f"{mail_id} is not a failed mail. Run `tonne mail list --state failed` to see all.")
-    await audit.record(tx, organisation_id, action, actor=actor, at=now, subject_id=mail_id)
+    await audit.record(tx, organisation_id, action, by=by, subject_id=mail_id)
 
 
 class FailedMail(Struct, frozen=True):

@@ -1,14 +1,13 @@
 """The audit log: append-only, written in the transaction that makes the change."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from tonne.platform.db.database import Connection, json_rows
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Mode, Scope, new_id
+from tonne.platform.values.context import By, Mode, Scope, new_id
 
 Values = Mapping[str, Any]
 # Rows per statement: a large import must not become one parameter of hundreds of megabytes.
@@ -65,8 +64,7 @@ async def record(
     owner: Place | str | None,
     action: str,
     *,
-    actor: Actor,
-    at: datetime,
+    by: By,
     subject_id: str | None = None,
     mode: Mode | None = None,
     before: Values | None = None,
@@ -91,7 +89,7 @@ async def record(
         after=after,
         details=details,
     )
-    await record_all(tx, [entry], actor=actor, at=at)
+    await record_all(tx, [entry], by=by)
 
 
 APPEND_ENTRIES = """
@@ -101,13 +99,13 @@ FROM jsonb_populate_recordset(NULL::audit_log, $1)
 """
 
 
-async def record_all(tx: Connection, entries: Sequence[Entry], *, actor: Actor, at: datetime) -> None:
+async def record_all(tx: Connection, entries: Sequence[Entry], *, by: By) -> None:
     """Append many entries with few statements."""
     rows = [row for entry in entries if (row := _row(entry)) is not None]
     with progress("Recording the changes", len(rows)) as advance:
         for start in range(0, len(rows), BATCH):
             batch = rows[start : start + BATCH]
-            await tx.execute(APPEND_ENTRIES, json_rows(batch), at, str(actor), actor.address)
+            await tx.execute(APPEND_ENTRIES, json_rows(batch), by.at, str(by.actor), by.actor.address)
             advance(len(batch))
 
 

@@ -41,7 +41,7 @@ from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord, SigningKey
 from tonne.platform.keys.signing.operator_key import has_outside_key, load_operator_key
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock, job_actor, new_id
+from tonne.platform.values.context import By, Clock, job_actor, new_id
 
 # Long enough for signatures that are checked after decades.
 RSA_BITS = 3072
@@ -182,7 +182,7 @@ class SigningKeys:
         if found is None:
             raise KeyUnusable("The settings name no key.")
         async with self._database.transaction() as tx:
-            record = await use_outside_key(tx, found.certificate.pem, actor=ACTOR, now=self._clock())
+            record = await use_outside_key(tx, found.certificate.pem, by=ACTOR.at(self._clock()))
         return await asyncio.to_thread(document_key, record, found.certificate, found.sign_raw)
 
     async def _own_document_key(self) -> DocumentKey:
@@ -219,7 +219,7 @@ class SigningKeys:
         async with self._database.transaction() as tx:
             if await key_store.insert_signing_key(tx, record, sealed):
                 await audit.record(
-                    tx, None, "signing_key.created", actor=ACTOR, at=now, subject_id=record.id, purpose=purpose
+                    tx, None, "signing_key.created", by=ACTOR.at(now), subject_id=record.id, purpose=purpose
                 )
                 _log.warning("signing_key_created", purpose=purpose, key_id=record.id)
                 return StoredKey(record, sealed)
@@ -258,7 +258,7 @@ def new_record(purpose: KeyPurpose, public: str, now: datetime) -> KeyRecord:
     )
 
 
-async def use_outside_key(tx: Connection, public: str, *, actor: Actor, now: datetime) -> KeyRecord:
+async def use_outside_key(tx: Connection, public: str, *, by: By) -> KeyRecord:
     """Make a key for documents that is not in the database the current one. Raises KeyUnusable if it was revoked.
 
     `public` is its certificate. A key that was used before becomes the current one again.
@@ -270,54 +270,55 @@ async def use_outside_key(tx: Connection, public: str, *, actor: Actor, now: dat
         raise KeyUnusable(f"The key {known.id} was revoked. Set another key and certificate.")
     if known is not None and known.retired_at is None:
         return known
-    replaced = await key_store.retire_current_key(tx, purpose, now + RESTARTED_AFTER)
-    record = known or new_record(purpose, public, now)
+    replaced = await key_store.retire_current_key(tx, purpose, by.at + RESTARTED_AFTER)
+    record = known or new_record(purpose, public, by.at)
     if known is None:
         await key_store.insert_signing_key(tx, record, None)
     else:
         await key_store.reinstate_key(tx, known.id)
-    await audit.record(
-        tx, None, "signing_key.set", actor=actor, at=now, subject_id=record.id, purpose=purpose, replaced=replaced
-    )
+    await audit.record(tx, None, "signing_key.set", by=by, subject_id=record.id, purpose=purpose, replaced=replaced)
     return record
 
 
 async def rotate_key(
-    tx: Connection, purpose: KeyPurpose, box: SecretBox, seller: str, *, actor: Actor, now: datetime
+    tx: Connection, purpose: KeyPurpose, box: SecretBox, seller: str, *, by: By
 ) -> tuple[KeyRecord, str | None]:
     """Create a key in the database and retire the current one. Returns the new key and the id of the old one."""
-    made = make_key(purpose, seller, now)
+    made = make_key(purpose, seller, by.at)
     await key_store.lock_purpose(tx, purpose)
-    replaced = await key_store.retire_current_key(tx, purpose, now + NOTICED_AFTER)
-    record = new_record(purpose, made.public, now)
+    replaced = await key_store.retire_current_key(tx, purpose, by.at + NOTICED_AFTER)
+    record = new_record(purpose, made.public, by.at)
     await key_store.insert_signing_key(tx, record, box.seal(made.private, record.id))
     await audit.record(
-        tx, None, "signing_key.rotated", actor=actor, at=now, subject_id=record.id, purpose=purpose, replaced=replaced
+        tx,
+        None,
+        "signing_key.rotated",
+        by=by,
+        subject_id=record.id,
+        purpose=purpose,
+        replaced=replaced,
     )
     return record, replaced
 
 
-async def retire_key(tx: Connection, key_id: str, *, actor: Actor, now: datetime) -> KeyRecord:
+async def retire_key(tx: Connection, key_id: str, *, by: By) -> KeyRecord:
     """The next signature creates a new key. Raises SigningKeyNotFound."""
     record = await _lock(tx, key_id)
     if record.retired_at is None:
-        await key_store.retire_current_key(tx, record.purpose, now + NOTICED_AFTER)
-        await audit.record(
-            tx, None, "signing_key.retired", actor=actor, at=now, subject_id=key_id, purpose=record.purpose
-        )
+        await key_store.retire_current_key(tx, record.purpose, by.at + NOTICED_AFTER)
+        await audit.record(tx, None, "signing_key.retired", by=by, subject_id=key_id, purpose=record.purpose)
     return record
 
 
-async def revoke_key(tx: Connection, key_id: str, from_: datetime, *, actor: Actor, now: datetime) -> KeyRecord:
+async def revoke_key(tx: Connection, key_id: str, from_: datetime, *, by: By) -> KeyRecord:
     """It leaked: signatures dated `from_` or later no longer count. Raises SigningKeyNotFound."""
     record = await _lock(tx, key_id)
-    await key_store.revoke_signing_key(tx, key_id, from_, now)
+    await key_store.revoke_signing_key(tx, key_id, from_, by.at)
     await audit.record(
         tx,
         None,
         "signing_key.revoked",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=key_id,
         purpose=record.purpose,
         revoked_from=from_.isoformat(),

@@ -1,13 +1,13 @@
 """Issuing, rotating and revoking API keys."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.authenticator import hash_key
-from tonne.platform.values.context import Actor, Mode, Scope, new_id, replace
+from tonne.platform.values.context import Actor, By, Mode, Scope, new_id, replace
 from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, KeyRight, excess
@@ -24,8 +24,7 @@ async def issue_key(
     scope: Scope,
     name: str,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
     rights: Sequence[KeyRight] = (),
     restrictions: KeyRestrictions = UNRESTRICTED,
     creator: ApiKey | None = None,
@@ -42,20 +41,20 @@ async def issue_key(
         name=check_name(name),
         # Set with the secret.
         last_four="",
-        created_at=now,
+        created_at=by.at,
         last_used_at=None,
         revoked_at=None,
         rights=tuple(dict.fromkeys([*rights, *restrictions.rights])),
         restrictions=restrictions,
-        created_by=str(actor),
+        created_by=str(by.actor),
     )
     await _check_rights(tx, key)
     await _check_accounts(tx, key)
     if creator is not None:
         _require_no_excess(creator, key)
-    if await key_store.count_working_keys(tx, scope.organisation_id, scope.mode, now) >= MAX_KEYS:
+    if await key_store.count_working_keys(tx, scope.organisation_id, scope.mode, by.at) >= MAX_KEYS:
         raise errors.KeyLimitReached
-    return await _insert(tx, key, actor)
+    return await _insert(tx, key, by.actor)
 
 
 async def rotate_key(
@@ -65,8 +64,7 @@ async def rotate_key(
     key_id: str,
     *,
     overlap: timedelta,
-    actor: Actor,
-    now: datetime,
+    by: By,
     creator: ApiKey | None = None,
 ) -> tuple[ApiKey, str]:
     """Create a key with the same name, rights, restrictions and limit. The old one works until the overlap ends.
@@ -79,27 +77,26 @@ async def rotate_key(
     old = await key_store.lock_key(tx, organisation_id, mode, key_id)
     if old is None:
         raise errors.KeyNotFound
-    if old.has_ended(now) or old.replaced_by is not None:
+    if old.has_ended(by.at) or old.replaced_by is not None:
         raise errors.KeyEnded
     new = replace(
         old,
         id=new_id("key"),
-        created_at=now,
+        created_at=by.at,
         last_used_at=None,
-        created_by=str(actor),
+        created_by=str(by.actor),
         limit_key_id=old.limit_key_id or old.id,
     )
     if creator is not None:
         _require_no_excess(creator, new)
-    rotated = await _insert(tx, new, actor, replaces=old.id)
-    ends_at = min(filter(None, (old.restrictions.expires_at, now + overlap)))
+    rotated = await _insert(tx, new, by.actor, replaces=old.id)
+    ends_at = min(filter(None, (old.restrictions.expires_at, by.at + overlap)))
     await key_store.set_key_replaced(tx, old, new.id, ends_at)
     await audit.record(
         tx,
         organisation_id,
         "api_key.rotated",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=old.id,
         mode=mode,
         before={"expires_at": old.restrictions.expires_at, "replaced_by": None},
@@ -109,9 +106,7 @@ async def rotate_key(
     return rotated
 
 
-async def revoke_key(
-    tx: Connection, key_id: str, *, actor: Actor, now: datetime, place: tuple[str, Mode] | None = None
-) -> ApiKey:
+async def revoke_key(tx: Connection, key_id: str, *, by: By, place: tuple[str, Mode] | None = None) -> ApiKey:
     """The key stops working within seconds, once every process has looked it up again.
 
     `place` is the organisation and mode that the key must belong to; None for the operator. Raises KeyNotFound.
@@ -123,19 +118,18 @@ async def revoke_key(
     # A repeated command changes nothing.
     if key.revoked_at is not None:
         return key
-    await key_store.set_key_revoked(tx, key, now)
+    await key_store.set_key_revoked(tx, key, by.at)
     await audit.record(
         tx,
         key.scope,
         "api_key.revoked",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=key.id,
         before={"revoked_at": None},
-        after={"revoked_at": now},
+        after={"revoked_at": by.at},
         last_four=key.last_four,
     )
-    return replace(key, revoked_at=now)
+    return replace(key, revoked_at=by.at)
 
 
 async def _insert(tx: Connection, key: ApiKey, actor: Actor, **details: Any) -> tuple[ApiKey, str]:
@@ -146,8 +140,7 @@ async def _insert(tx: Connection, key: ApiKey, actor: Actor, **details: Any) -> 
         tx,
         key.scope,
         "api_key.issued",
-        actor=actor,
-        at=key.created_at,
+        by=actor.at(key.created_at),
         subject_id=key.id,
         after={
             "name": key.name,

@@ -159,8 +159,7 @@ class KeyEndpoints:
                 tx,
                 scope,
                 body.name,
-                actor=request.actor,
-                now=now,
+                by=request.actor.at(now),
                 restrictions=restrictions,
                 creator=await _own_key(tx, request),
             )
@@ -207,8 +206,7 @@ class KeyEndpoints:
                     scope.mode,
                     request.path("api_key_id"),
                     overlap=timedelta(hours=hours),
-                    actor=request.actor,
-                    now=self._clock(),
+                    by=request.actor.at(self._clock()),
                     creator=await _own_key(tx, request),
                 )
             except errors.KeyNotFound as error:
@@ -226,8 +224,7 @@ class KeyEndpoints:
                 key = await revoke_key(
                     tx,
                     request.path("api_key_id"),
-                    actor=request.actor,
-                    now=self._clock(),
+                    by=request.actor.at(self._clock()),
                     place=(scope.organisation_id, scope.mode),
                 )
             except errors.KeyNotFound as error:

@@ -1,7 +1,6 @@
 """The logo of an account: uploading and removing it, and its public address."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -12,7 +11,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import FormInvalid
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock, Scope, is_id
+from tonne.platform.values.context import By, Clock, Scope, is_id
 from tonne.platform.web.caching import IMAGE_POLICY, ONE_YEAR
 from tonne.selling.accounts.account_schemas import logo_path
 from tonne.selling.accounts.errors import AccountLogoNotFound, LogoInvalid, UnsupportedImageFormat
@@ -24,7 +23,7 @@ from tonne.selling.accounts.organisations.manage_endpoints import require_manage
 from tonne.selling.accounts.store import lock_account
 
 
-async def change_logo(tx: Connection, scope: Scope, logo: Logo | None, *, actor: Actor, now: datetime) -> str | None:
+async def change_logo(tx: Connection, scope: Scope, logo: Logo | None, *, by: By) -> str | None:
     """Returns the version of the new logo, which is part of its address; None without a logo."""
     await lock_account(tx, scope)
     before = await require_account(tx, scope)
@@ -34,8 +33,7 @@ async def change_logo(tx: Connection, scope: Scope, logo: Logo | None, *, actor:
         tx,
         scope,
         "account.logo_changed",
-        actor=actor,
-        at=now,
+        by=by,
         before={"logo": before.logo_version},
         after={"logo": after.logo_version},
     )
@@ -107,13 +105,13 @@ class AccountLogoEndpoints:
             # Before the file: other clients must not learn from its errors that the account exists.
             scope = await require_managed(connection, request, _account_id(request, kind), kind)
         logo = await asyncio.to_thread(_read, request)
-        version = await self._database.commit(change_logo, scope, logo, actor=request.actor, now=self._clock())
+        version = await self._database.commit(change_logo, scope, logo, by=request.actor.at(self._clock()))
         return json_response(LogoUrlOut(f"{self._base_url}{logo_path(scope.account_id, version or '')}"))
 
     async def _remove(self, request: Request, kind: AccountKind) -> Response:
         async with self._database.transaction() as tx:
             scope = await require_managed(tx, request, _account_id(request, kind), kind)
-            await change_logo(tx, scope, None, actor=request.actor, now=self._clock())
+            await change_logo(tx, scope, None, by=request.actor.at(self._clock()))
         return json_response(RemovedOut())
 
 

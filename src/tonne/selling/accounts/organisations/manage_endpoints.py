@@ -297,7 +297,7 @@ class ManageAccountEndpoints(Struct, frozen=True):
             document = request.json()
             change = _change_of(document, read(document, shape))
             try:
-                account = await change_account(tx, scope, change, actor=request.actor, now=self.clock())
+                account = await change_account(tx, scope, change, by=request.actor.at(self.clock()))
             except errors.BillingInvalid as error:
                 raise errors.BillingInvalid(_CARD, field="payment_method") from error
         self.directory.forget_terms(scope)
@@ -306,7 +306,7 @@ class ManageAccountEndpoints(Struct, frozen=True):
     async def _archive(self, request: Request, *, archived: bool) -> Response:
         async with self.database.transaction() as tx:
             scope = await require_managed(tx, request, _account_id(request, _CLIENT), _CLIENT)
-            account = await archive_account(tx, scope, archived=archived, actor=request.actor, now=self.clock())
+            account = await archive_account(tx, scope, archived=archived, by=request.actor.at(self.clock()))
         self.directory.forget_terms(scope)
         return json_response(client_account_out(account, self.settings.base_url))
 

@@ -1,6 +1,5 @@
 """The tax profile of an organisation: how its orders are taxed, what its invoices state about it, and changing it."""
 
-from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,7 +10,7 @@ from msgspec.structs import asdict
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment
-from tonne.platform.values.context import Actor, replace
+from tonne.platform.values.context import By, replace
 from tonne.platform.values.countries import alpha_2
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.selling.accounts import store
@@ -119,9 +118,7 @@ async def read_tax_profile(connection: Connection, organisation_id: str) -> TaxP
     return await find_tax_profile(connection, organisation_id)
 
 
-async def set_tax_profile(
-    tx: Connection, organisation_id: str, changes: dict[str, Any], *, actor: Actor, now: datetime
-) -> TaxProfile:
+async def set_tax_profile(tx: Connection, organisation_id: str, changes: dict[str, Any], *, by: By) -> TaxProfile:
     """Change the given fields; None clears one. Orders that have a price keep their tax.
 
     A change of the treatment clears the rate unless `changes` has one, because only `standard` has a rate.
@@ -133,7 +130,7 @@ async def set_tax_profile(
     new = check_tax_profile(replace(old, **changes))
     await save_tax_profile(tx, organisation_id, new)
     action, before, after = "organisation.tax_set", _audited(old), _audited(new)
-    await audit.record(tx, organisation_id, action, actor=actor, at=now, before=before, after=after)
+    await audit.record(tx, organisation_id, action, by=by, before=before, after=after)
     return new
 
 

@@ -1,13 +1,12 @@
 """Import and remove the pictures of projects and bundles."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 from tonne.selling.catalogue.errors import PictureSubjectNotFound
 from tonne.selling.catalogue.imports.store import acquire_import_lock, raise_version
 from tonne.selling.catalogue.pictures import store as picture_store
@@ -25,7 +24,7 @@ class NamedPicture(Struct, frozen=True):
 
 
 async def import_pictures(
-    tx: Connection, mode: Mode, named: Sequence[NamedPicture], *, actor: Actor, now: datetime
+    tx: Connection, mode: Mode, named: Sequence[NamedPicture], *, by: By
 ) -> list[tuple[PictureSubject, bool]]:
     """Set the pictures of these projects and bundles; None removes one. Says for each whether it has changed.
 
@@ -41,7 +40,7 @@ async def import_pictures(
                 f"The {mode} catalogue has no {each.kind} “{each.name[:100]}”. `tonne picture list` lists their names."
             )
         found.append((subject, each.picture))
-    outcome = [(subject, await _set(tx, mode, subject, picture, actor=actor, now=now)) for subject, picture in found]
+    outcome = [(subject, await _set(tx, mode, subject, picture, by=by)) for subject, picture in found]
     if any(changed for _, changed in outcome):
         await raise_version(tx, mode)
         # Removed ones only: pages and mails may still show a picture that was replaced.
@@ -50,21 +49,18 @@ async def import_pictures(
     return outcome
 
 
-async def _set(
-    tx: Connection, mode: Mode, subject: PictureSubject, picture: Picture | None, *, actor: Actor, now: datetime
-) -> bool:
+async def _set(tx: Connection, mode: Mode, subject: PictureSubject, picture: Picture | None, *, by: By) -> bool:
     digest = None if picture is None else picture.digest
     if digest == subject.picture:
         return False
     if picture is not None:
-        await picture_store.save_picture(tx, picture, now)
+        await picture_store.save_picture(tx, picture, by.at)
     await picture_store.set_picture(tx, mode, subject, digest)
     await audit.record(
         tx,
         None,
         f"{subject.kind}.picture_changed",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=subject.id,
         mode=mode,
         before={"picture": subject.picture},

@@ -11,7 +11,7 @@ from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.database import Connection, Database, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS
-from tonne.platform.values.context import Actor, ActorKind, Clock, Mode
+from tonne.platform.values.context import Actor, ActorKind, By, Clock, Mode
 from tonne.selling.catalogue.errors import BundleNotFound
 from tonne.selling.catalogue.imports.store import acquire_import_lock, raise_version
 
@@ -117,9 +117,7 @@ async def save_price(tx: Connection, mode: Mode, bundle_id: str, unit_price_mino
     await tx.execute(SAVE_PRICE, mode, bundle_id, unit_price_minor)
 
 
-async def change_price(
-    tx: Connection, mode: Mode, bundle_id: str, unit_price_minor: int, *, actor: Actor, now: datetime
-) -> None:
+async def change_price(tx: Connection, mode: Mode, bundle_id: str, unit_price_minor: int, *, by: By) -> None:
     """Waits for a running import, which may set the price as well."""
     await acquire_import_lock(tx)
     bundle = await find_price(tx, mode, bundle_id)
@@ -136,8 +134,7 @@ async def change_price(
         tx,
         None,
         "bundle.changed",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=bundle_id,
         mode=mode,
         before={"unit_price": before},
@@ -171,10 +168,10 @@ class ApplyPriceChanges:
 
     async def _apply(self, tx: Connection, changes: Sequence[PriceChange]) -> None:
         for change in changes:
-            await apply_price_change(tx, change, self._clock())
+            await apply_price_change(tx, change, by=JOB.at(self._clock()))
 
 
-async def apply_price_change(tx: Connection, change: PriceChange, now: datetime, *, actor: Actor = JOB) -> None:
+async def apply_price_change(tx: Connection, change: PriceChange, *, by: By) -> None:
     """The caller has locked the change."""
-    await change_price(tx, change.mode, change.bundle_id, change.unit_price_minor, actor=actor, now=now)
-    await mark_applied(tx, change, now)
+    await change_price(tx, change.mode, change.bundle_id, change.unit_price_minor, by=by)
+    await mark_applied(tx, change, by.at)

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode, new_id, to_wire
+from tonne.platform.values.context import By, Mode, new_id, to_wire
 from tonne.selling.catalogue.errors import BundleNotFound, PriceChangeConflict, PriceChangeNotFound
 from tonne.selling.catalogue.imports.store import find_catalogue, read_bundles
 from tonne.selling.catalogue.prices.apply_price_changes import PriceChange, insert_change, lock_change, mark_cancelled
@@ -19,23 +19,21 @@ async def schedule_price(
     unit_price_minor: int,
     starts_at: datetime,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> PriceChange:
     """The job `apply_price_changes` applies it at `starts_at`. Orders and quotes made before keep their price."""
     head = await find_catalogue(tx, mode)
     bundle = (await read_bundles(tx, mode, head.currency)).get(bundle_id) if head is not None else None
     if head is None or bundle is None:
         raise BundleNotFound("There is no bundle with this id in this mode.")
-    change = PriceChange(new_id("pch"), mode, bundle_id, unit_price_minor, starts_at, now, str(actor))
+    change = PriceChange(new_id("pch"), mode, bundle_id, unit_price_minor, starts_at, by.at, str(by.actor))
     if not await insert_change(tx, change):
         raise PriceChangeConflict
     await audit.record(
         tx,
         None,
         "price_change.scheduled",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=change.id,
         mode=mode,
         after={"unit_price_minor": unit_price_minor, "starts_at": to_wire(starts_at)},
@@ -46,19 +44,16 @@ async def schedule_price(
     return change
 
 
-async def cancel_price_change(
-    tx: Connection, mode: Mode, change_id: str, *, actor: Actor, now: datetime
-) -> PriceChange:
+async def cancel_price_change(tx: Connection, mode: Mode, change_id: str, *, by: By) -> PriceChange:
     change = await lock_change(tx, mode, change_id)
     if change is None or not change.is_waiting:
         raise PriceChangeNotFound
-    await mark_cancelled(tx, change, now)
+    await mark_cancelled(tx, change, by.at)
     await audit.record(
         tx,
         None,
         "price_change.cancelled",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=change.id,
         mode=mode,
         before={"unit_price_minor": change.unit_price_minor, "starts_at": to_wire(change.starts_at)},

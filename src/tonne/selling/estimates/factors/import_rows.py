@@ -26,7 +26,7 @@ from tonne.platform.documents.sheets.columns import (
 from tonne.platform.documents.sheets.read_sheet import Row, RowChanges, Sheet, SheetFile, Values, compare, read_sheet
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import parse_decimal
-from tonne.platform.values.context import Actor, same_named
+from tonne.platform.values.context import By, same_named
 from tonne.selling.estimates.factors import store
 from tonne.selling.estimates.factors.errors import UnitInvalid
 from tonne.selling.estimates.factors.model import Factor, FactorSet
@@ -167,9 +167,7 @@ class FactorImport(Struct, frozen=True):
     licences: Sequence[str]
 
 
-async def import_factors(
-    tx: Connection, file: SheetFile, *, actor: Actor, now: datetime, apply: bool = True
-) -> FactorImport:
+async def import_factors(tx: Connection, file: SheetFile, *, by: By, apply: bool = True) -> FactorImport:
     """All or nothing. Importing the same file again changes nothing.
 
     A changed factor becomes a new version; estimates keep the one that they were calculated with. With `apply=False`
@@ -191,14 +189,13 @@ async def import_factors(
     )
     if apply and changes:
         versions = {factor.id: factor.version for factor in known.all}
-        added = [to_factor(row, version=versions.get(row.id, 0) + 1, created_at=now) for row in changes.saved]
+        added = [to_factor(row, version=versions.get(row.id, 0) + 1, created_at=by.at) for row in changes.saved]
         await store.insert_versions(tx, added)
         await audit.record(
             tx,
             None,
             "emission_factors.imported",
-            actor=actor,
-            at=now,
+            by=by,
             subject_id=file.name,
             sha256=sha256(file.content).hexdigest(),
             new=len(changes.new),

@@ -130,7 +130,7 @@ class AnalyticsEndpoints(Struct, frozen=True):
         """
         body = read(request.json(), schemas.MetadataKeysIn)
         async with self.database.transaction() as tx:
-            await set_keys(tx, request.scope, body.keys, actor=request.actor, now=self.clock())
+            await set_keys(tx, request.scope, body.keys, by=request.actor.at(self.clock()))
             return await self._show_keys(tx, request)
 
     async def _show_keys(self, connection: Connection, request: Request) -> Response:

@@ -11,7 +11,7 @@ from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.log import NewEvent, append
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Actor, Scope, new_id, replace
+from tonne.platform.values.context import Actor, By, Scope, new_id, replace
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.selling.accounts.model import PaymentMethod, Terms
 from tonne.selling.catalogue.model import Catalogue
@@ -118,7 +118,7 @@ async def place_order(
     if limits:
         await count_spending(tx, new.order, limits)
     if request.user is not None:
-        await _record_placing(tx, new.order, actor=request.user, now=now)
+        await _record_placing(tx, new.order, by=request.user.at(now))
     await append(tx, scope, events, now)
     return PlacedOrder(new.order, new.document)
 
@@ -235,15 +235,14 @@ def _make_order(
     )
 
 
-async def _record_placing(tx: Connection, order: Order, *, actor: Actor, now: datetime) -> None:
+async def _record_placing(tx: Connection, order: Order, *, by: By) -> None:
     """Orders of API keys and checkouts name their key or link. Users are named in the audit log only."""
     due_minor = order.amount_due_minor
     await audit.record(
         tx,
         order.scope,
         "order.placed",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=order.id,
         after={
             "account_id": order.scope.account_id,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, format_money, parse_decimal, scaled
-from tonne.platform.values.context import Actor, Scope, replace, to_wire
+from tonne.platform.values.context import By, Scope, replace, to_wire
 from tonne.platform.values.spending_limit import SpendingLimit, month_of, next_month
 from tonne.platform.web.fields import described
 from tonne.selling.accounts import limit_store
@@ -146,9 +146,7 @@ class LimitChange(Struct, frozen=True, kw_only=True):
     minimum_order: Annotated[str | None, _MINIMUM_ORDER] = None
 
 
-async def set_account_limits(
-    tx: Connection, scope: Scope, change: LimitChange, *, actor: Actor, now: datetime
-) -> AccountLimits:
+async def set_account_limits(tx: Connection, scope: Scope, change: LimitChange, *, by: By) -> AccountLimits:
     """Takes effect once every process has read the account again, within seconds."""
     await lock_account(tx, scope)
     currency = (await require_account_any_account(tx, scope.account_id)).currency
@@ -164,15 +162,14 @@ async def set_account_limits(
         tx,
         scope,
         "account.limits_changed",
-        actor=actor,
-        at=now,
+        by=by,
         before=_audited(old, currency),
         after=_audited(new, currency),
     )
     return new
 
 
-async def set_key_limit(tx: Connection, key_id: str, amount: str, *, actor: Actor, now: datetime) -> str:
+async def set_key_limit(tx: Connection, key_id: str, amount: str, *, by: By) -> str:
     """Returns the new limit for people, such as `100.00 EUR` or `none`."""
     found = await limit_store.lock_key_any_account(tx, key_id)
     if found is None:
@@ -184,8 +181,7 @@ async def set_key_limit(tx: Connection, key_id: str, amount: str, *, actor: Acto
         tx,
         found.scope,
         "api_key.limit_changed",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=key_id,
         before={"monthly_limit": _text(found.limit_minor, found.currency)},
         after={"monthly_limit": _text(minor, found.currency)},

@@ -1,13 +1,12 @@
 """Grant an account or an organisation a quota of supply that its quotes may hold."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, format_tonnes, parse_decimal, to_grams
-from tonne.platform.values.context import Actor, Mode, Scope
+from tonne.platform.values.context import By, Mode, Scope
 from tonne.selling.orders.quotes.errors import HoldQuotaInvalid
 
 
@@ -112,8 +111,7 @@ async def set_hold_quota(
     mode: Mode,
     quota_grams: int | None,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     """None takes the quota away. Quotes that hold supply keep it until they expire.
 
@@ -130,8 +128,7 @@ async def set_hold_quota(
         tx,
         organisation_id,
         "hold_quota.changed",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=subject_id,
         mode=mode,
         before={"quota": _text(old)},

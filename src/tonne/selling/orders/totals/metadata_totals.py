@@ -5,14 +5,14 @@ key was named.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import ClassVar
 
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Scope
+from tonne.platform.values.context import By, Scope
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.totals.bundle_totals import lock_pending
 
@@ -52,20 +52,19 @@ SELECT $1, key, $3, $4, $5 FROM unnest($2::text[]) AS new (key) ON CONFLICT DO N
 """
 
 
-async def set_keys(tx: Connection, scope: Scope, keys: Sequence[str], *, actor: Actor, now: datetime) -> None:
+async def set_keys(tx: Connection, scope: Scope, keys: Sequence[str], *, by: By) -> None:
     """Replace the keys of the account. Sums of keys that are no longer named are deleted."""
     await _lock_counting(tx)
     before = [each.key for each in await list_keys(tx, scope)]
     named = sorted(set(keys))
     await tx.execute(DELETE_KEYS, scope.account_id, named)
     await tx.execute(DELETE_TOTALS, scope.account_id, named)
-    await tx.execute(INSERT_KEYS, scope.account_id, named, scope.organisation_id, scope.mode, now)
+    await tx.execute(INSERT_KEYS, scope.account_id, named, scope.organisation_id, scope.mode, by.at)
     await audit.record(
         tx,
         scope,
         "account.metadata_keys_set",
-        actor=actor,
-        at=now,
+        by=by,
         before={"metadata_keys": before},
         after={"metadata_keys": named},
     )

@@ -11,7 +11,7 @@ from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.route import Request
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, ActorKind, Clock
+from tonne.platform.values.context import Actor, ActorKind, By, Clock
 from tonne.selling.users import store
 from tonne.selling.users.links import accept_open_invitations
 from tonne.selling.users.model import User, UserSession
@@ -80,17 +80,17 @@ class OidcSignIn:
             )
         actor = Actor(ActorKind.USER, user.id, request.client)
         await audit.record(
-            tx, None, "user.identity_linked", actor=actor, at=now, subject_id=user.id, issuer=identity.issuer
+            tx, None, "user.identity_linked", by=actor.at(now), subject_id=user.id, issuer=identity.issuer
         )
         await send_identity_linked(tx, self._settings, user.email)
         return user
 
 
-async def unlink_user(tx: Connection, user: User, *, actor: Actor, now: datetime) -> int:
+async def unlink_user(tx: Connection, user: User, *, by: By) -> int:
     """Forget the user's accounts at providers. The next sign-in with the verified address links one again."""
     count = await unlink_identities(tx, user.id)
     if count:
-        await audit.record(tx, None, "user.identity_unlinked", actor=actor, at=now, subject_id=user.id)
+        await audit.record(tx, None, "user.identity_unlinked", by=by, subject_id=user.id)
     return count
 
 

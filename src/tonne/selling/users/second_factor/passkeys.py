@@ -127,7 +127,7 @@ class Passkeys:
                 await store.revoke_sessions(tx, user.id, now, but=session.id)
             await store.note_strong(tx, session.id)
             await audit.record(
-                tx, None, "user.passkey_added", actor=actor, at=now, subject_id=user.id, passkey_id=passkey.id
+                tx, None, "user.passkey_added", by=actor.at(now), subject_id=user.id, passkey_id=passkey.id
             )
             await send_passkey_added(tx, self._settings, user.email, name)
         return codes
@@ -189,8 +189,7 @@ class Passkeys:
                 tx,
                 None,
                 "user.passkey_renamed",
-                actor=actor,
-                at=self._clock(),
+                by=actor.at(self._clock()),
                 subject_id=user.id,
                 passkey_id=passkey_id,
             )
@@ -205,7 +204,7 @@ class Passkeys:
             await require_other_factor(tx, user)
             await drop_unused_codes(tx, user.id)
             await audit.record(
-                tx, None, "user.passkey_removed", actor=actor, at=now, subject_id=user.id, passkey_id=passkey_id
+                tx, None, "user.passkey_removed", by=actor.at(now), subject_id=user.id, passkey_id=passkey_id
             )
             await send_passkey_removed(tx, self._settings, user.email, passkey.name)
 

@@ -12,7 +12,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, Clock
+from tonne.platform.values.context import Actor, By, Clock
 from tonne.selling.users import store
 from tonne.selling.users.errors import CodeRefused, SecondFactorNeeded
 from tonne.selling.users.model import User
@@ -110,33 +110,31 @@ class SecondFactor:
         codes = await new_codes(tx, user.id)
         await store.revoke_sessions(tx, user.id, now, but=but_session)
         await store.note_strong(tx, but_session)
-        await audit.record(tx, None, "user.second_factor_enabled", actor=actor, at=now, subject_id=user.id)
+        await audit.record(tx, None, "user.second_factor_enabled", by=actor.at(now), subject_id=user.id)
         return codes
 
     async def renew_codes(self, tx: Connection, user: User, *, actor: Actor) -> list[str]:
         """New recovery codes. The old ones stop working."""
         codes = await new_codes(tx, user.id)
-        await audit.record(tx, None, "user.recovery_codes_renewed", actor=actor, at=self._clock(), subject_id=user.id)
+        await audit.record(tx, None, "user.recovery_codes_renewed", by=actor.at(self._clock()), subject_id=user.id)
         return codes
 
 
-async def turn_off_app(tx: Connection, user: User, *, actor: Actor, now: datetime) -> None:
+async def turn_off_app(tx: Connection, user: User, *, by: By) -> None:
     """Raises SecondFactorNeeded for an operator without a passkey."""
     await _remove_app(tx, user)
     await require_other_factor(tx, user)
     await drop_unused_codes(tx, user.id)
-    await audit.record(tx, None, "user.second_factor_disabled", actor=actor, at=now, subject_id=user.id)
+    await audit.record(tx, None, "user.second_factor_disabled", by=by, subject_id=user.id)
 
 
-async def reset_second_factors(tx: Connection, user: User, *, actor: Actor, now: datetime) -> None:
+async def reset_second_factors(tx: Connection, user: User, *, by: By) -> None:
     """For somebody who has lost their devices: removes the app, all passkeys and all sessions."""
     await _remove_app(tx, user)
     removed = await passkey_store.delete_passkeys(tx, user.id)
     await drop_unused_codes(tx, user.id)
-    await store.revoke_sessions(tx, user.id, now)
-    await audit.record(
-        tx, None, "user.second_factor_disabled", actor=actor, at=now, subject_id=user.id, passkey_ids=removed
-    )
+    await store.revoke_sessions(tx, user.id, by.at)
+    await audit.record(tx, None, "user.second_factor_disabled", by=by, subject_id=user.id, passkey_ids=removed)
 
 
 async def new_codes(tx: Connection, user_id: str) -> list[str]:

@@ -3,14 +3,14 @@
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import IO, ClassVar
 
 import structlog
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Clock, Mode, Scope, new_id
+from tonne.platform.values.context import By, Clock, Mode, Scope, new_id
 from tonne.selling.accounts.store import lock_organisation_mode
 from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.packs import model, store
@@ -23,7 +23,7 @@ KEPT = timedelta(days=7)
 
 
 async def request_pack(
-    tx: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], *, actor: Actor, now: datetime
+    tx: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], *, by: By
 ) -> model.AuditPack:
     """`days` are the first and the last day of issue."""
     found = await list_numbers(tx, organisation_id, mode, days, limit=model.MOST_CERTIFICATES + 1)
@@ -45,22 +45,26 @@ async def request_pack(
         total=None,
         bytes=None,
         failures=0,
-        created_at=now,
-        expires_at=now + KEPT,
+        created_at=by.at,
+        expires_at=by.at + KEPT,
     )
-    await insert_pack(tx, pack, str(actor))
+    await insert_pack(tx, pack, str(by.actor))
     values = {"first_day": str(days[0]), "last_day": str(days[1])}
     await audit.record(
-        tx, organisation_id, "audit_pack.requested", actor=actor, at=now, subject_id=pack.id, mode=mode, after=values
+        tx,
+        organisation_id,
+        "audit_pack.requested",
+        by=by,
+        subject_id=pack.id,
+        mode=mode,
+        after=values,
     )
     return pack
 
 
-async def remove_pack(tx: Connection, pack: model.AuditPack, *, actor: Actor, now: datetime) -> None:
+async def remove_pack(tx: Connection, pack: model.AuditPack, *, by: By) -> None:
     await delete_pack(tx, pack)
-    await audit.record(
-        tx, pack.organisation_id, "audit_pack.deleted", actor=actor, at=now, subject_id=pack.id, mode=pack.mode
-    )
+    await audit.record(tx, pack.organisation_id, "audit_pack.deleted", by=by, subject_id=pack.id, mode=pack.mode)
 
 
 # Rendering a batch takes about a second.

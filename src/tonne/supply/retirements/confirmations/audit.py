@@ -1,12 +1,11 @@
 """Audit entries of confirmations."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 from tonne.supply.stock.model import ParcelStatus
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook
@@ -33,8 +32,7 @@ async def record_confirmed_parcels(
     book: ParcelBook,
     confirmed: Sequence[Confirmation],
     *,
-    now: datetime,
-    actor: Actor,
+    by: By,
 ) -> None:
     """Each organisation sees in its audit log who confirmed or corrected the retirement of its credits."""
     before = {stored.id: stored for stored in book.stored}
@@ -82,7 +80,7 @@ async def record_confirmed_parcels(
         )
         for parcel in book.created
     ]
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)
 
 
 def _stored(parcel: BookedParcel) -> dict[str, Any]:

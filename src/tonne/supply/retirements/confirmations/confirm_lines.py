@@ -14,7 +14,7 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import RegistryPage
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource, record_confirmed_parcels
 from tonne.supply.retirements.confirmations.merged_lines import MergedLines
 from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, read_pages
@@ -126,8 +126,7 @@ async def record_confirmations(
     plan: ConfirmationPlan,
     source: ConfirmationSource,
     *,
-    now: datetime,
-    actor: Actor,
+    by: By,
 ) -> ConfirmationReport:
     """For a plan without faults. Recording the same lines again changes nothing.
 
@@ -135,10 +134,10 @@ async def record_confirmations(
     the worker.
     """
     new, corrected = plan.new, plan.corrected
-    await _write(tx, mode, plan, now=now)
+    await _write(tx, mode, plan, now=by.at)
     if new or corrected:
         confirmed = [each.confirmation for each in (*new, *corrected)]
-        await record_confirmed_parcels(tx, mode, source, plan.book, confirmed, now=now, actor=actor)
+        await record_confirmed_parcels(tx, mode, source, plan.book, confirmed, by=by)
     grams = sum(each.parcel.quantity_grams for each in new)
     parcel_ids = [each.parcel.id for each in (*new, *corrected)]
     return ConfirmationReport(len(new), grams, len(corrected), plan.known_count, _details(plan.book), parcel_ids)
@@ -306,8 +305,7 @@ async def import_confirmations(
     mode: Mode,
     file: SheetFile,
     *,
-    now: datetime,
-    actor: Actor,
+    by: By,
     pages: Sequence[RegistryPage] = (),
     reference: str | None = None,
 ) -> ConfirmationReport:
@@ -315,12 +313,12 @@ async def import_confirmations(
 
     `reference` is the registry's number of the retirement, for the audit log.
     """
-    sheet = read_sheet(file, ConfirmationRow, partial(check_row, latest_day(now)), ignored=EXPORT_COLUMNS)
-    plan = await plan_confirmations(tx, mode, sheet.rows, now=now, pages=pages)
+    sheet = read_sheet(file, ConfirmationRow, partial(check_row, latest_day(by.at)), ignored=EXPORT_COLUMNS)
+    plan = await plan_confirmations(tx, mode, sheet.rows, now=by.at, pages=pages)
     for fault in plan.faults:
         sheet.add_error(*fault)
     if sheet.errors:
         # A line of many parcels may have the same error for each.
         raise SheetInvalid(sorted(dict.fromkeys(sheet.errors), key=lambda error: error.line or 0))
     source = ConfirmationSource(file.name, sha256(file.content).hexdigest(), reference)
-    return await record_confirmations(tx, mode, plan, source, now=now, actor=actor)
+    return await record_confirmations(tx, mode, plan, source, by=by)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 from tonne.selling.orders.queue import lock_orders
@@ -30,7 +30,7 @@ class Invalidation(Struct, frozen=True):
     was_invalid: bool = False
 
 
-async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor, now: datetime) -> Invalidation:
+async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, by: By) -> Invalidation:
     """Take the free grams of a lot out of supply, and open a case for every order that holds grams of it.
 
     Orders without a certificate are due for other credits at once. Those with a certificate wait for the operator's
@@ -51,12 +51,12 @@ async def invalidate_lot(tx: Connection, lot_id: str, *, reason: str, actor: Act
     held = await lot_store.find_held_any_account(tx, lot)
     orders = await lock_orders(tx, list(held))
     certificates = await _find_certificates_any_account(tx, list(held))
-    await lot_store.mark_invalid(tx, lot, reason=reason, actor=actor, now=now)
-    cases = [_new_case(orders[key.id], grams, certificates.get(key.id), now) for key, grams in held.items()]
-    await lot_case_store.insert_cases_any_account(tx, lot.mode, lot.id, cases, now)
+    await lot_store.mark_invalid(tx, lot, reason=reason, by=by)
+    cases = [_new_case(orders[key.id], grams, certificates.get(key.id), by.at) for key, grams in held.items()]
+    await lot_case_store.insert_cases_any_account(tx, lot.mode, lot.id, cases, by.at)
     lost = await delete_overheld(tx, lot.mode)
     await recount_held(tx, lost)
-    await _record(tx, lot, cases, lost, reason=reason, actor=actor, now=now)
+    await _record(tx, lot, cases, lost, reason=reason, by=by)
     return Invalidation(lot, await lot_case_store.list_cases_any_account(tx, lot_id), list(lost))
 
 
@@ -98,8 +98,7 @@ async def _record(
     lost_holds: Collection[str],
     *,
     reason: str,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> None:
     """Each organisation sees which of its orders are affected."""
     serials = {"serial_block": lot.serial_block, "first_number": lot.first_number, "last_number": lot.last_number}
@@ -129,7 +128,7 @@ async def _record(
         )
         for case in cases
     ]
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)
 
 
 class LotHolder(Struct, frozen=True):

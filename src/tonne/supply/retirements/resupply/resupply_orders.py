@@ -17,7 +17,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion, format_tonnes
-from tonne.platform.values.context import Actor, Clock, job_actor
+from tonne.platform.values.context import By, Clock, job_actor
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
 from tonne.selling.orders.move_order import rewrite_documents
@@ -190,8 +190,7 @@ async def _record(tx: Connection, case: LotCase, before: Order, after: Order, no
         tx,
         case.scope,
         "order.resupplied",
-        actor=ACTOR,
-        at=now,
+        by=ACTOR.at(now),
         subject_id=case.order_id,
         before={"lot_id": case.lot_id, "projects": _grams_of(before)},
         after={"lot_id": None, "projects": _grams_of(after)},
@@ -218,14 +217,14 @@ async def _finish(
         # Nothing is certified until the new credits are retired.
         if await is_certificate_valid(tx, order):
             reason = f"{_sentence(case.reason)} Other credits are being retired instead, and a new certificate follows."
-            await withdraw_certificate(tx, before, reason=reason, actor=ACTOR, now=now)
+            await withdraw_certificate(tx, before, reason=reason, by=ACTOR.at(now))
         await rewrite_documents(tx, [order])
         due_at = now + RECHECK
         await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=due_at, resupplied_at=now)
     else:
         former = before if await is_certificate_valid(tx, order) else None
         await reissue_certificate(
-            tx, order, reason=case.reason, settings=settings, actor=ACTOR, now=now, former=former, assigned_at=now
+            tx, order, reason=case.reason, settings=settings, by=ACTOR.at(now), former=former, assigned_at=now
         )
         await move_case(tx, case.order_key, case.lot_id, CaseState.REISSUED, now=now, resupplied_at=now)
 
@@ -243,7 +242,7 @@ async def _reissue_if_retired(tx: Connection, case: LotCase, settings: Settings,
     # It is valid if another lot of the order was invalid, too, and that case came first.
     if not await is_certificate_valid(tx, order):
         await reissue_certificate(
-            tx, order, reason=case.reason, settings=settings, actor=ACTOR, now=now, assigned_at=case.resupplied_at
+            tx, order, reason=case.reason, settings=settings, by=ACTOR.at(now), assigned_at=case.resupplied_at
         )
     await move_case(tx, case.order_key, case.lot_id, CaseState.REISSUED, now=now)
 
@@ -282,8 +281,7 @@ async def resolve_lot_cases(
     order_ids: Sequence[str] | None,
     decision: Decision,
     *,
-    actor: Actor,
-    now: datetime,
+    by: By,
 ) -> list[LotCase]:
     """Decide about these orders, or about all that are undecided, and return those that the decision changed.
 
@@ -301,9 +299,11 @@ async def resolve_lot_cases(
     changed = [case for case in cases if _is_open(case, decision)]
     for case in changed:
         if decision is Decision.RESUPPLY:
-            await move_case(tx, case.order_key, lot_id, CaseState.RESUPPLY, now=now, due_at=now, decided_by=actor)
+            await move_case(
+                tx, case.order_key, lot_id, CaseState.RESUPPLY, now=by.at, due_at=by.at, decided_by=by.actor
+            )
         else:
-            await _withdraw(tx, case, actor=actor, now=now)
+            await _withdraw(tx, case, by=by)
     entries = [
         audit.Entry(
             action="order.invalid_credits_decided",
@@ -316,7 +316,7 @@ async def resolve_lot_cases(
         )
         for case in changed
     ]
-    await audit.record_all(tx, entries, actor=actor, at=now)
+    await audit.record_all(tx, entries, by=by)
     return changed
 
 
@@ -335,9 +335,9 @@ def _is_open(case: LotCase, decision: Decision) -> bool:
     return True
 
 
-async def _withdraw(tx: Connection, case: LotCase, *, actor: Actor, now: datetime) -> None:
+async def _withdraw(tx: Connection, case: LotCase, *, by: By) -> None:
     order = (await lock_orders(tx, [case.order_key]))[case.order_id]
     # A case of another lot may have withdrawn it already.
     if await is_certificate_valid(tx, order):
-        await withdraw_certificate(tx, order, reason=case.reason, actor=actor, now=now)
-    await move_case(tx, case.order_key, case.lot_id, CaseState.WITHDRAWN, now=now, decided_by=actor)
+        await withdraw_certificate(tx, order, reason=case.reason, by=by)
+    await move_case(tx, case.order_key, case.lot_id, CaseState.WITHDRAWN, now=by.at, decided_by=by.actor)

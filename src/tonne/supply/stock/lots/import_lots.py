@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from functools import partial
 
@@ -22,7 +22,7 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import RowChanges, Sheet, SheetFile, read_sheet
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.process.progress import progress
-from tonne.platform.values.context import Actor, Mode, new_id
+from tonne.platform.values.context import By, Mode, new_id
 from tonne.selling.catalogue.imports.audit import catalogue_entries, import_entry, row_entries
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.selling.catalogue.imports.plan import CataloguePlan, FileKind, Files, check_project
@@ -147,9 +147,8 @@ async def import_files(
     tx: Connection,
     mode: Mode,
     files: Files,
-    now: datetime,
     *,
-    actor: Actor,
+    by: By,
     currency: str | None = None,
     max_rate_change: Decimal | None = None,
 ) -> ImportReport:
@@ -164,15 +163,15 @@ async def import_files(
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     await _lock_members(tx, mode, catalogue)
     granularity_errors = await check_granularity(tx, mode, catalogue)
-    lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(now))
+    lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(by.at))
     errors = [*catalogue.errors, *granularity_errors, *lots.errors]
     if errors:
         order = [file.name for file in files.values()]
         raise SheetInvalid(sorted(errors, key=lambda error: (order.index(error.file), error.line or 0)))
     with _violations_as_errors(), progress("Saving", 2) as advance:
-        await save_catalogue(tx, head, catalogue, now)
+        await save_catalogue(tx, head, catalogue, by.at)
         advance(1)
-        await save_lots(tx, mode, lots.saved, catalogue.project_ids, now)
+        await save_lots(tx, mode, lots.saved, catalogue.project_ids, by.at)
         advance(1)
     if catalogue.bundle_projects.removed and await is_removed_project_held_any_account(tx, mode):
         message = "customers who are paying now hold tonnes of a project that is removed: import again in 35 minutes."
@@ -189,7 +188,7 @@ async def import_files(
             *catalogue_entries(head, catalogue),
             *row_entries("lot", lots.changes, lot_ids, mode),
         ]
-        await record_all(tx, entries, actor=actor, at=now)
+        await record_all(tx, entries, by=by)
     return msgspec.structs.replace(report, details=tuple(lots.corrections))
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, value_of
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Actor, Mode, replace
+from tonne.platform.values.context import By, Mode, replace
 from tonne.selling.orders.model import OrderKey
 
 
@@ -174,8 +174,8 @@ FROM moved
 """
 
 
-async def move_to_withdrawn(tx: Connection, lot: ListedLot, *, actor: Actor, reason: str, now: datetime) -> None:
-    await tx.execute(MOVE_LOT, lot.mode, lot.id, now, str(actor), reason)
+async def move_to_withdrawn(tx: Connection, lot: ListedLot, *, by: By, reason: str) -> None:
+    await tx.execute(MOVE_LOT, lot.mode, lot.id, by.at, str(by.actor), reason)
 
 
 class ListedParcel(Struct, frozen=True):
@@ -242,6 +242,6 @@ WHERE mode = $1 AND lot_id = $2
 """
 
 
-async def mark_invalid(tx: Connection, lot: ListedLot, *, reason: str, actor: Actor, now: datetime) -> None:
-    await tx.execute(MARK_LOT, lot.mode, lot.id, now, str(actor), reason)
-    await tx.execute(MARK_PARCELS, lot.mode, lot.id, now)
+async def mark_invalid(tx: Connection, lot: ListedLot, *, reason: str, by: By) -> None:
+    await tx.execute(MARK_LOT, lot.mode, lot.id, by.at, str(by.actor), reason)
+    await tx.execute(MARK_PARCELS, lot.mode, lot.id, by.at)

@@ -14,7 +14,7 @@ from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.documents.sheets.read_sheet import Values
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, format_tonnes, parse_decimal, scaled
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 from tonne.selling.catalogue.imports.project_rows import ProjectReference
 from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.supply.stock.errors import LotInUse, LotNotFound
@@ -254,7 +254,7 @@ async def save_lots(
     await tx.execute(SAVE_LOTS, mode, now, json_rows(records))
 
 
-async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor, now: datetime) -> ListedLot:
+async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, by: By) -> ListedLot:
     """Withdraw a lot of which no order holds grams. Its serial numbers may be imported again."""
     await acquire_import_lock(tx)
     lot = await lock_lot(tx, lot_id)
@@ -269,7 +269,7 @@ async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor
             f"{format_tonnes(lot.allocated_grams)} t of lot {lot.id} are allocated to "
             f"{name_holders(holders.get(lot.id, []))}, so it cannot be withdrawn. `tonne lot show {lot.id}` lists them."
         )
-    await move_to_withdrawn(tx, lot, actor=actor, reason=reason, now=now)
+    await move_to_withdrawn(tx, lot, by=by, reason=reason)
     if await find_overheld_any_account(tx, lot.mode):
         raise LotInUse(
             f"Customers who are paying now hold tonnes of lot {lot.id}, so it cannot be withdrawn. Try again in 35 "
@@ -285,6 +285,13 @@ async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, actor: Actor
         "status": lot.status,
     }
     await audit.record(
-        tx, None, "lot.withdrawn", actor=actor, at=now, subject_id=lot.id, mode=lot.mode, before=before, reason=reason
+        tx,
+        None,
+        "lot.withdrawn",
+        by=by,
+        subject_id=lot.id,
+        mode=lot.mode,
+        before=before,
+        reason=reason,
     )
     return lot

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import Actor, Mode
+from tonne.platform.values.context import By, Mode
 from tonne.supply.stock.errors import UnitNotFound, UnitNotOpen
 
 
@@ -71,22 +71,19 @@ WHERE mode = $1 AND id = $2 AND status = 'open'
 """
 
 
-async def close_unit_any_account(
-    tx: Connection, unit_id: str, *, service_name: str, actor: Actor, now: datetime
-) -> None:
+async def close_unit_any_account(tx: Connection, unit_id: str, *, service_name: str, by: By) -> None:
     """Put an open unit on the work list now, in the service's name, as at the end of its waiting time."""
     unit = await tx.fetchrow(LOCK_UNIT, unit_id)
     if unit is None:
         raise UnitNotFound(f"There is no unit {unit_id}. `tonne unit list` shows all units.")
     if unit["status"] != "open":
         raise UnitNotOpen(f"Unit {unit_id} is not open, but {unit['status']}. `tonne unit list` shows the open units.")
-    await tx.execute(CLOSE_UNIT, unit["mode"], unit_id, now, service_name)
+    await tx.execute(CLOSE_UNIT, unit["mode"], unit_id, by.at, service_name)
     await audit.record(
         tx,
         unit["organisation_id"],
         "unit.closed",
-        actor=actor,
-        at=now,
+        by=by,
         subject_id=unit_id,
         mode=Mode(unit["mode"]),
         before={"status": "open", "beneficiary": unit["beneficiary"], "close_at": unit["close_at"]},
