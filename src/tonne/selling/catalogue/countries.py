@@ -22,55 +22,10 @@ class CountryRecord(NamedTuple):
 @cache
 def country_records() -> dict[str, CountryRecord]:
     """By the code with two letters."""
-    text = (resources.files("tonne.selling.catalogue") / "country_codes.txt").read_text(encoding="utf-8")
-    records = (CountryRecord(*line.split(" ", 3)) for line in text.splitlines())
+    records = (CountryRecord(*line.split(" ", 3)) for line in _lines("country_codes.txt"))
     return {record.iso: record for record in records}
 
 
-# Names that registries use and that differ from those of Unicode.
-_OTHER_NAMES = {
-    "bolivia, plurinational state of": "BO",
-    "brunei darussalam": "BN",
-    "burma": "MM",
-    "cabo verde": "CV",
-    "congo": "CG",
-    "congo, the democratic republic of the": "CD",
-    "cote d'ivoire": "CI",
-    "czech republic": "CZ",
-    "côte d'ivoire": "CI",
-    "democratic republic of congo": "CD",
-    "democratic republic of the congo": "CD",
-    "dr congo": "CD",
-    "drc": "CD",
-    "east timor": "TL",
-    "great britain": "GB",
-    "iran, islamic republic of": "IR",
-    "ivory coast": "CI",
-    "korea, republic of": "KR",
-    "lao pdr": "LA",
-    "lao people's democratic republic": "LA",
-    "macedonia": "MK",
-    "moldova, republic of": "MD",
-    "myanmar": "MM",
-    "republic of congo": "CG",
-    "republic of korea": "KR",
-    "republic of the congo": "CG",
-    "russian federation": "RU",
-    "swaziland": "SZ",
-    "syrian arab republic": "SY",
-    "tanzania, united republic of": "TZ",
-    "the gambia": "GM",
-    "the netherlands": "NL",
-    "turkey": "TR",
-    "turkiye": "TR",
-    "uae": "AE",
-    "uk": "GB",
-    "united republic of tanzania": "TZ",
-    "united states of america": "US",
-    "usa": "US",
-    "venezuela, bolivarian republic of": "VE",
-    "viet nam": "VN",
-}
 _CONTINENTS = {
     "AF": "Africa",
     "AN": "Antarctica",
@@ -114,11 +69,16 @@ def country_of(country: str) -> Country:
 def _codes() -> dict[str, str]:
     named = {code: str(name) for code, name in visitor.DEFAULT.territories.items() if len(code) == 2 and code.isalpha()}
     by_name = {name.casefold().replace("’", "'"): code for code, name in named.items()}
-    return by_name | _OTHER_NAMES | {code.casefold(): code for code in named}
+    # Names that registries use and that differ from those of Unicode.
+    others = {name: code for code, _, name in (line.partition(" ") for line in _lines("country_other_names.txt"))}
+    return by_name | others | {code.casefold(): code for code in named}
 
 
 @cache
 def _centres() -> dict[str, tuple[float, float]]:
-    text = (resources.files("tonne.selling.catalogue") / "country_centres.txt").read_text(encoding="ascii")
-    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    lines = [line.split() for line in _lines("country_centres.txt") if not line.startswith("#")]
     return {code: (float(latitude), float(longitude)) for code, latitude, longitude in lines}
+
+
+def _lines(file: str) -> list[str]:
+    return (resources.files("tonne.selling.catalogue") / file).read_text(encoding="utf-8").splitlines()

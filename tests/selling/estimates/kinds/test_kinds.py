@@ -9,7 +9,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.selling.estimates.calculated import EstimateKind
 from tonne.selling.estimates.kinds.electricity import ELECTRICITY
 from tonne.selling.estimates.kinds.emission_factor import EMISSION_FACTOR
-from tonne.selling.estimates.kinds.hotel import HOTEL, PUBLISHED_NAMES, hotel_factor
+from tonne.selling.estimates.kinds.hotel import CATEGORY, HOTEL, UNIT, hotel_factor, hotel_factors
 
 TAXI = "desnz-2025/taxis-black-cab/passenger-km"
 CAR = "desnz-2025/cars-by-size-average-car-petrol/km"
@@ -83,4 +83,9 @@ def test_mistakes_have_a_code_and_a_field(kind: EstimateKind[Any], body: dict[st
 
 
 def test_every_country_of_the_list_has_a_factor_for_hotels() -> None:
-    assert {hotel_factor(code, FACTORS).unit for code in PUBLISHED_NAMES} == {"room*night"}
+    published = [each.activity for each in FACTORS.latest_of(CATEGORY, UNIT)]
+    found = {code: hotel_factor(code, FACTORS).activity for code in hotel_factors(FACTORS)}
+    assert sorted(found.values()) == sorted({*published} - {"Hotel stay / UK (London)"})
+    assert found["GBR"] == "Hotel stay / UK"
+    assert found["HKG"] == "Hotel stay / Hong Kong, China"
+    assert found["KOR"] == "Hotel stay / Korea"

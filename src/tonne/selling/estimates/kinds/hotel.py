@@ -1,9 +1,12 @@
 """Estimates of nights in hotels."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
+from tonne.selling.catalogue.countries import country_of
 from tonne.selling.estimates.calculated import Calculated, EstimateKind, emission_step, step, to_grams
 from tonne.selling.estimates.calculated_schemas import AS_SENT, CalculatedOut, CommonIn
 from tonne.selling.estimates.factors.model import Factor, FactorSet
@@ -14,47 +17,6 @@ from tonne.selling.estimates.kinds.errors import CountryInvalid
 CATEGORY = "Hotel stay"
 UNIT = "room*night"
 MAX_NIGHTS = 100_000
-# The UK government publishes hotels abroad under the names of the countries.
-PUBLISHED_NAMES = {
-    "GBR": "UK",
-    "AUS": "Australia",
-    "BEL": "Belgium",
-    "BRA": "Brazil",
-    "CAN": "Canada",
-    "CHL": "Chile",
-    "CHN": "China",
-    "COL": "Colombia",
-    "CRI": "Costa Rica",
-    "EGY": "Egypt",
-    "FRA": "France",
-    "DEU": "Germany",
-    "HKG": "Hong Kong, China",
-    "IND": "India",
-    "IDN": "Indonesia",
-    "ITA": "Italy",
-    "JPN": "Japan",
-    "JOR": "Jordan",
-    "KOR": "Korea",
-    "MYS": "Malaysia",
-    "MDV": "Maldives",
-    "MEX": "Mexico",
-    "NLD": "Netherlands",
-    "OMN": "Oman",
-    "PHL": "Philippines",
-    "PRT": "Portugal",
-    "QAT": "Qatar",
-    "RUS": "Russian Federation",
-    "SAU": "Saudi Arabia",
-    "SGP": "Singapore",
-    "ZAF": "South Africa",
-    "ESP": "Spain",
-    "CHE": "Switzerland",
-    "THA": "Thailand",
-    "TUR": "Turkey",
-    "ARE": "United Arab Emirates",
-    "USA": "United States",
-    "VNM": "Vietnam",
-}
 
 
 class HotelEstimateIn(CommonIn, forbid_unknown_fields=True, kw_only=True):
@@ -85,18 +47,28 @@ def calculate_hotel(request: HotelEstimateIn, factors: FactorSet) -> Calculated:
 
 def hotel_factor(country_code: str, factors: FactorSet) -> Factor:
     """An imported factor of the region itself comes first."""
-    published = factors.latest_of(CATEGORY, UNIT)
-    name = f"{CATEGORY} / {PUBLISHED_NAMES.get(country_code)}"
-    of_region = [each for each in published if each.region == country_code and country_code != "GBR"]
-    of_name = [each for each in published if each.activity == name]
-    found = max((*of_region, *of_name), key=lambda each: (each.region == country_code, each.year), default=None)
+    by_country = hotel_factors(factors)
+    found = max(
+        by_country.get(country_code, []), key=lambda each: (each.region == country_code, each.year), default=None
+    )
     if found is None:
         raise CountryInvalid(
             f"There is no emission factor for hotels in {country_code}. There are factors for "
-            f"{', '.join(sorted(PUBLISHED_NAMES))}: send the one of a similar country.",
+            f"{', '.join(sorted(by_country))}: send the one of a similar country.",
             field="country_code",
         )
     return found
+
+
+def hotel_factors(factors: FactorSet) -> Mapping[str, Sequence[Factor]]:
+    """By the code of the country. The UK government publishes hotels abroad under the names of the countries."""
+    by_country: defaultdict[str, list[Factor]] = defaultdict(list)
+    for each in factors.latest_of(CATEGORY, UNIT):
+        named = country_of(each.activity.removeprefix(f"{CATEGORY} / ")).code
+        region = None if each.region == "GBR" else each.region
+        for code in filter(None, {named, region}):
+            by_country[code].append(each)
+    return by_country
 
 
 HOTEL = EstimateKind(
