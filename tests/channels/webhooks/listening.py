@@ -31,9 +31,16 @@ class Listening:
         return self.worker.services.deliverer._kept
 
     async def stop(self) -> None:
+        if not self._stop.is_set():
+            self._stop.set()
+            await self._task
+            await self.worker.stop()
+
+    async def kill(self) -> None:
+        """Like SIGKILL: its session ends, and its requests are not finished."""
         self._stop.set()
+        await self.worker.kill()
         await self._task
-        await self.worker.stop()
 
 
 @asynccontextmanager

@@ -11,8 +11,7 @@ from tests.channels.webhooks.listening import AT_ONCE_S, POLL_S, deliver, emit, 
 from tests.channels.webhooks.stage import Hook, Stage, verify
 from tests.channels.webhooks.test_due_streams import make_lease
 from tests.conftest import Server
-from tests.support.receivers import Receiver, later, receiving, reply
-from tests.support.rounds import ROUNDS
+from tests.support.receivers import Receiver, receiving, reply
 from tests.support.tls import Authority
 from tests.support.world import TESTER
 from tonne.channels.webhooks import register, registration_store
@@ -254,48 +253,6 @@ async def test_large_events_are_announced_without_their_documents(
             await send(connection, named)
         await receiver.arrived(lambda: len(receiver.events) == 3, AT_ONCE_S)
     assert receiver.events[-1]["data"]["order"]["status"] == noise
-
-
-@pytest.mark.parametrize("seed", range(ROUNDS))
-async def test_whatever_happens_two_workers_deliver_every_event_in_order(
-    stage: Stage, server: Server, authority: Authority, seed: int
-) -> None:
-    """Random sequences of events, lost notifications, slow and failing receivers, changes and lost sessions."""
-    chance = random.Random(seed)  # noqa: S311 - a test
-    async with (
-        receiving(authority.context()) as one,
-        receiving(authority.context()) as two,
-        listening(stage, server, worker_poll_s=0.3, webhook_lease_s=3.0),
-        listening(stage, server, worker_poll_s=0.3, webhook_lease_s=3.0),
-    ):
-        hooks = [(await stage.register(receiver.url), receiver) for receiver in (one, two)]
-        emitted: list[str] = []
-        for _ in range(60):
-            hook, receiver = chance.choice(hooks)
-            match chance.randrange(8):
-                case 0:
-                    emitted += await stage.emit()
-                case 1:
-                    receiver.next(later(chance.uniform(0, 0.2)))
-                case 2:
-                    receiver.next(reply(503))
-                case 3:
-                    async with stage.database.transaction() as tx:
-                        webhook = await _find(stage, tx, hook)
-                        await register.rotate_secret(tx, webhook, 0, box=stage.services.box, by=TESTER.now())
-                case 4:
-                    await stage.fetch(
-                        "SELECT pg_terminate_backend(lease_keeper) FROM webhooks WHERE lease_keeper IS NOT NULL LIMIT 1"
-                    )
-                case _:
-                    emitted += await emit(stage, chance.choice((1, 1, 2, 3)))
-            await asyncio.sleep(chance.choice((0.0, 0.01, 0.05)))
-        for _, receiver in hooks:
-            await receiver.arrived(lambda: {event["event_id"] for event in receiver.events} >= set(emitted))  # noqa: B023
-            # Repeats are allowed; a new event never comes before an older one.
-            assert list(dict.fromkeys(event["event_id"] for event in receiver.events)) == emitted
-    for event_ids in ([event["event_id"] for event in each.events] for each in (one, two)):
-        assert len(event_ids) <= len(emitted) * 3
 
 
 async def test_the_registration_is_read_again_after_a_while(

@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import asyncpg
 import structlog
 
 from tonne.channels.webhooks import attempt_store
 from tonne.channels.webhooks.delivery import alerts, claim, parked_store
+from tonne.channels.webhooks.delivery.acknowledge import RENEWED, Acknowledgement, Acknowledgements, acknowledge
 from tonne.channels.webhooks.delivery.alerts import disable_gone
 from tonne.channels.webhooks.delivery.kept_leases import KeptLeases
 from tonne.channels.webhooks.delivery.metrics import DeliveryMetrics
 from tonne.channels.webhooks.delivery.outcomes import Delivered, Gone, NotSigned, RefusedAccount, Retry, SendOutcome
-from tonne.channels.webhooks.delivery.schedule import MAX_BATCH, pause_after
+from tonne.channels.webhooks.delivery.schedule import pause_after
 from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import is_database_unavailable
@@ -50,6 +52,7 @@ class Settlement:
         self._settings = settings
         self._lease_s = settings.webhook_lease_s
         self._kept = kept
+        self._acknowledgements = Acknowledgements(database, self._lease_s)
         self._due_in = due_in
 
     async def settle(
@@ -62,17 +65,13 @@ class Settlement:
 
         async def settle(attempt_id: str) -> Lease | None:
             if isinstance(outcome, Delivered):
-                held, renewed = await self._database.run(
-                    _acknowledge,
-                    lease,
-                    batch,
-                    outcome,
-                    self._lease_s,
-                    attempt_id=attempt_id,
-                    release=release,
-                    keeper=self._kept.keeper_for(lease),
-                )
-                return renewed if held else self._lost()
+                expires_at = time.monotonic() + self._lease_s
+                keeper = self._kept.keeper_for(lease)
+                done = Acknowledgement.of(lease, batch, outcome, attempt_id, release=release, keeper=keeper)
+                row = await self._acknowledgements.write(done)
+                if row is None:
+                    return self._lost()
+                return _renewed_by(row, lease, expires_at) or await self.renew(lease)
             pause = self._pause(lease.failures + 1, outcome)
             async with self._database.transaction() as tx:
                 if not await _refuse(tx, lease, batch, outcome, pause, attempt_id=attempt_id):
@@ -96,13 +95,14 @@ class Settlement:
                     await parked_store.park(tx, lease, account, self._pause(account.refusals))
                 # An event that the cursor does not reach is sent again in order.
                 await _keep_accepted_probe(tx, lease, position if probe.reaches < position else None)
-                _, renewed = await _acknowledge(tx, lease, probe, outcome, self._lease_s, attempt_id=attempt_id)
+                expires_at = time.monotonic() + self._lease_s
+                row = await acknowledge(tx, Acknowledgement.of(lease, probe, outcome, attempt_id), self._lease_s)
             for account in refused:
                 self._metrics.parked.inc(lease.mode)
                 _log.warning(
                     "account_parked", webhook_id=lease.id, account_id=account.account_id, position=account.position
                 )
-            return renewed
+            return None if row is None else _renewed_by(row, lease, expires_at)
 
         return await self._once(lease, settle)
 
@@ -243,71 +243,16 @@ async def retry_until(
         attempt = run_again or run
 
 
-# A worker that has lost its lease settles nothing. If the registration was changed meanwhile, the attempt is recorded
-# and the cursor stays where the change put it.
-# Only what an acknowledgement changes is returned: with an equal version, the registration is that of the lease.
-# synchronous_commit = off: a crash loses cursor and attempt together, and the events are sent again. A worker that
-# outlives the crash has sent the next batch meanwhile: without the result before, that one is not settled either.
-_RENEWED = "version, cursor_position, batch_limit, accepted_probe, last_position, has_parked, is_released, keeper"
-ACKNOWLEDGE = f"""
-WITH settled AS (
-    UPDATE webhooks webhook
-    SET cursor_position = CASE WHEN version = $4 THEN greatest(cursor_position, $5) ELSE cursor_position END,
-        batch_limit = least($13, batch_limit * 2), failures = 0, head_refusals = 0, failing_since = NULL,
-        probe_after = NULL, alerts_sent = 0, next_attempt_at = clock_timestamp(),
-        acknowledged_count = acknowledged_count + 1, last_attempt_at = clock_timestamp(),
-        lease_until = CASE WHEN stream.is_done AND version = $4 AND $17::integer IS NULL
-                           THEN NULL ELSE clock_timestamp() + $14::interval END,
-        lease_keeper = CASE WHEN stream.is_done AND version = $4 THEN $17::integer END
-    FROM (SELECT last_position, parked.has_parked, $15 AND $5 >= last_position AND NOT parked.has_parked AS is_done
-          FROM event_streams, (SELECT EXISTS (SELECT FROM webhook_parked
-                                              WHERE organisation_id = $1 AND webhook_id = $2) AS has_parked) parked
-          WHERE organisation_id = $1 AND mode = $18) stream
-    WHERE organisation_id = $1 AND id = $2 AND lease_token = $3 AND (version <> $4 OR cursor_position >= $16)
-    RETURNING webhook.organisation_id, webhook.id, webhook.version, webhook.cursor_position, webhook.batch_limit,
-              webhook.accepted_probe, stream.last_position, stream.has_parked,
-              webhook.lease_until IS NULL AS is_released, webhook.lease_keeper AS keeper
-), attempt AS (
-    INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
-    SELECT organisation_id, id, $6, date_trunc('milliseconds', clock_timestamp()),
-           coalesce($7::bigint[], ARRAY(SELECT generate_series($8::bigint, $5))), true, $9, $10, $11, $12
-    FROM settled
-)
-SELECT {_RENEWED} FROM settled
-WHERE set_config('synchronous_commit', 'off', true) = 'off'
-"""  # noqa: S608 - only constants are inserted
-
-
-_CHANGED = _RENEWED.split(", ")[1:]
 _AFTER_ACKNOWLEDGEMENT: dict[str, Any] = {"failures": 0, "head_refusals": 0, "probe_after": None, "main_due": True}
 
 
-async def _acknowledge(
-    connection: Connection,
-    lease: Lease,
-    batch: EventBatch,
-    outcome: Delivered,
-    lease_s: float,
-    *,
-    attempt_id: str,
-    release: bool = False,
-    keeper: int | None = None,
-) -> tuple[bool, Lease | None]:
-    """Whether the result was recorded, and the renewed lease; None if the webhook is not in use any more."""
-    expires_at = time.monotonic() + lease_s
-    # The database writes out consecutive positions faster than a list is encoded.
-    is_range = isinstance(batch.positions, range) and batch.positions[-1] == batch.reaches
-    positions = None if is_range else list(batch.positions)
-    attempt = (attempt_id, positions, batch.positions[0], *outcome.recorded)
-    ending = (timedelta(seconds=lease_s), release, batch.after, keeper, lease.mode)
-    row = await connection.fetchrow(ACKNOWLEDGE, *lease.fence, batch.reaches, *attempt, MAX_BATCH, *ending)
-    if row is None:
-        return False, None
-    version, *changed = row.values()
+def _renewed_by(row: asyncpg.Record, lease: Lease, expires_at: float) -> Lease | None:
+    """The lease as an acknowledgement left it; None if the registration has changed and must be read again."""
+    _, version, *changed = row.values()
     if version != lease.version:
-        return True, await claim.renew(connection, lease, lease_s)
-    renewed: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True))
-    return True, replace(lease, **_AFTER_ACKNOWLEDGEMENT, **renewed, expires_at=expires_at, first_batch=None)
+        return None
+    renewed: dict[str, Any] = dict(zip(RENEWED, changed, strict=True))
+    return replace(lease, **_AFTER_ACKNOWLEDGEMENT, **renewed, expires_at=expires_at, first_batch=None)
 
 
 REFUSE = f"""
