@@ -111,6 +111,8 @@ SCOPING = {
         "quotes",
         "mails",
         "leases",
+        "acknowledgement",
+        "acknowledgements",
         "notification",
     ),
     *("entries", "scopes", "charges", "pack"),

@@ -58,6 +58,7 @@ class Acknowledgement(NamedTuple):
 
 
 _COLUMNS = ", ".join(Acknowledgement._fields)
+_OF_MANY = ", ".join(f"many.{name}" for name in Acknowledgement._fields)
 # A worker that has lost its lease settles nothing. If the registration was changed meanwhile, the attempt is recorded
 # and the cursor stays where the change put it.
 # Only what an acknowledgement changes is returned: with an equal version, the registration is that of the lease.
@@ -83,9 +84,10 @@ _SETTLE = f"""
                                AS is_done) ending
     WHERE webhook.organisation_id = done.organisation_id AND webhook.id = done.webhook_id
       AND webhook.lease_token = done.token AND (webhook.version <> done.version OR cursor_position >= done.after)
-    RETURNING done.*, webhook.version AS current_version, webhook.cursor_position, webhook.batch_limit,
-              webhook.accepted_probe, stream.last_position, parked.has_parked,
-              webhook.lease_until IS NULL AS is_released, webhook.lease_keeper
+    RETURNING done.organisation_id, done.webhook_id, done.attempt_id, done.positions, done.first_position, done.reaches,
+              done.status, done.error, done.duration_ms, done.answer,
+              webhook.version AS current_version, webhook.cursor_position, webhook.batch_limit, webhook.accepted_probe,
+              stream.last_position, parked.has_parked, webhook.lease_until IS NULL AS is_released, webhook.lease_keeper
 ), attempt AS (
     INSERT INTO webhook_attempts ({attempt_store.COLUMNS})
     SELECT organisation_id, webhook_id, attempt_id, date_trunc('milliseconds', clock_timestamp()),
@@ -99,32 +101,36 @@ FROM settled WHERE set_config('synchronous_commit', 'off', true) = 'off'
 """  # noqa: S608 - only constants are inserted
 ACKNOWLEDGE = f"""
 WITH done AS (
-    SELECT * FROM (VALUES ($1::text, $2::text, $3::bigint, $4::integer, $5::bigint, $6::text, $7::text, $8::bigint,
-                           $9::integer, $10::text, $11::integer, $12::text, $13::boolean, $14::bigint, $15::integer,
-                           $16::mode)) AS one ({_COLUMNS})
+    SELECT {_COLUMNS}
+    FROM (VALUES ($1::text, $2::text, $3::bigint, $4::integer, $5::bigint, $6::text, $7::text, $8::bigint, $9::integer,
+                  $10::text, $11::integer, $12::text, $13::boolean, $14::bigint, $15::integer, $16::mode))
+         AS one ({_COLUMNS})
 {_SETTLE}"""  # noqa: S608 - only constants are inserted
 
 
-async def acknowledge(connection: Connection, done: Acknowledgement, lease_s: float) -> asyncpg.Record | None:
+async def acknowledge(
+    connection: Connection, acknowledgement: Acknowledgement, lease_s: float
+) -> asyncpg.Record | None:
     """What it changed; None when the lease is lost. Waits if the row is locked."""
-    return await connection.fetchrow(ACKNOWLEDGE, *done, timedelta(seconds=lease_s))
+    return await connection.fetchrow(ACKNOWLEDGE, *acknowledgement, timedelta(seconds=lease_s))
 
 
 ACKNOWLEDGE_MANY = f"""
 WITH done AS (
-    SELECT many.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bigint[], $6::text[],
-                              $7::text[], $8::bigint[], $9::integer[], $10::text[], $11::integer[], $12::text[],
-                              $13::boolean[], $14::bigint[], $15::integer[], $16::mode[]) AS many ({_COLUMNS})
+    SELECT {_OF_MANY}
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bigint[], $6::text[], $7::text[],
+                $8::bigint[], $9::integer[], $10::text[], $11::integer[], $12::text[], $13::boolean[], $14::bigint[],
+                $15::integer[], $16::mode[]) AS many ({_COLUMNS})
     JOIN webhooks ON webhooks.organisation_id = many.organisation_id AND webhooks.id = many.webhook_id
     FOR UPDATE OF webhooks SKIP LOCKED
 {_SETTLE}"""  # noqa: S608 - only constants are inserted
 
 
 async def acknowledge_many(
-    connection: Connection, group: Sequence[Acknowledgement], lease_s: float
+    connection: Connection, acknowledgements: Sequence[Acknowledgement], lease_s: float
 ) -> Mapping[str, asyncpg.Record]:
     """By attempt, without those whose lease is lost or whose row is locked."""
-    rows = await connection.fetch(ACKNOWLEDGE_MANY, *zip(*group, strict=True), timedelta(seconds=lease_s))
+    rows = await connection.fetch(ACKNOWLEDGE_MANY, *zip(*acknowledgements, strict=True), timedelta(seconds=lease_s))
     return {row["attempt_id"]: row for row in rows}
 
 
