@@ -24,8 +24,8 @@ async def run(_names: AbstractSet[str], report: Report, *, quick: bool) -> None:
         async with delivery.hooks(environment.tenants) as hooks, delivery.worker() as worker:
             async with environment.connection() as connection:
                 await connection.execute("UPDATE accounts SET auto_advance = true")
-            # The first round opens connections and does not count. Plans that were made for empty tables read all parcels
-            # for each share, until autovacuum has analysed the tables.
+            # The first round opens connections and does not count. Its plans were made for empty tables: they read all
+            # parcels for each share, until autovacuum has analysed the tables.
             await _round(delivery, worker, hooks, pace)
             await environment.vacuum()
             rounds = [await _round(delivery, worker, hooks, pace) for _ in range(pace.rounds)]
