@@ -90,11 +90,11 @@ MUTANTS = [
     Mutant(
         "any kind of body is read as JSON",
         ROUTE,
-        """    def json(self) -> Document:
+        """    def json(self, max_values: int = MAX_VALUES) -> Document:
         if self._media_type != JSON:
             raise MediaTypeInvalid
 """,
-        """    def json(self) -> Document:
+        """    def json(self, max_values: int = MAX_VALUES) -> Document:
         if self._media_type == FORM:
             return Document(b"{}", dict(parse_qsl(self.body.decode())))
 """,

@@ -130,7 +130,7 @@ def test_security_2_doubled_keys_cost_no_more_than_other_bodies(monkeypatch: pyt
 
 
 async def test_security_2_many_keys_with_one_of_them_doubled_are_refused(api: ApiClient) -> None:
-    members = ",".join(f'"{number:x}":1' for number in range(25_000))
+    members = ",".join(f'"{number:x}":1' for number in range(4_900))
     answer = await api.post_raw("/v1/orders/by-mass", f'{{{members},"0":2}}'.encode())
     assert 'contains the key "0" twice' in answer.json()["error"]["message"]
 

@@ -3,7 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum
@@ -17,8 +18,15 @@ from tonne.platform.values.amounts import parse_decimal
 from tonne.platform.values.errors import Fault, Invalid
 
 MAX_DEPTH = 32
-MAX_FAULTS = 50
 MAX_NAME = 100
+# What one body may cost. Larger bodies are refused before they are decoded, longer lists before their items are read.
+MAX_VALUES = 5_000
+# Of a batch, which is decoded in a thread.
+MAX_BATCH_VALUES = 50_000
+MAX_ITEMS = 1_000
+# Reading stops at this many faults. Only the first unknown names are compared with the known ones.
+MAX_FAULTS = 20
+MAX_SUGGESTIONS = 5
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _NOT_LETTERS = re.compile(r"[^A-Za-z0-9]")
 _UNSAFE = re.compile("[\x00\ud800-\udfff]")
@@ -34,6 +42,10 @@ class JsonNumber(str):
 
 class _JsonInvalid(ValueError):
     """The JSON text as a whole is invalid."""
+
+
+class _TooManyFaults(Exception):
+    """Reading stops."""
 
 
 class Document:
@@ -67,22 +79,25 @@ class Document:
         return bytes(msgspec.json.decode(self.raw, type=dict[str, msgspec.Raw])[name]).decode()
 
 
-def decode_json(raw: bytes) -> Document:
-    value = _decode(raw)
+def decode_json(raw: bytes, max_values: int = MAX_VALUES) -> Document:
+    value = _decode(raw, max_values)
     if not isinstance(value, dict):
         raise _invalid("The body must be a JSON object.")
     return Document(raw, value)
 
 
-def decode_json_array(raw: bytes) -> list[Any]:
-    value = _decode(raw)
+def decode_json_array(raw: bytes, max_values: int = MAX_VALUES) -> list[Any]:
+    value = _decode(raw, max_values)
     if not isinstance(value, list):
         raise _invalid("The body must be a JSON array.")
     return value
 
 
-def _decode(raw: bytes) -> Any:
+def _decode(raw: bytes, max_values: int) -> Any:
     """Refuses what JSON parsers treat differently: duplicate keys, NaN, NUL, lone surrogates, deep nesting."""
+    # Every value but the first follows one of these. Those in strings count too, which is harmless.
+    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > max_values:
+        raise _invalid(f"The body has too many values. Send at most {max_values:,}.")
     try:
         value = _DECODER.decode(raw.decode("utf-8"))
         # UTF-8 has no surrogates, and the decoder refuses control characters: only escapes can contain them.
@@ -103,11 +118,8 @@ def _decode(raw: bytes) -> Any:
 
 def read(document: Document, shape: type[T]) -> T:
     """The body as `shape`. Raises Invalid with one fault for every invalid member."""
-    faults: list[Fault] = []
-    value = _read_struct(shape, document.members, "", faults)
-    if faults:
-        raise Invalid(_bounded(faults))
-    return value  # type: ignore[no-any-return]
+    with _faults() as faults:
+        return _read_struct(shape, document.members, "", faults)  # type: ignore[no-any-return]
 
 
 def read_values(values: dict[str, Any], shape: type[T]) -> T:
@@ -119,18 +131,16 @@ def read_values(values: dict[str, Any], shape: type[T]) -> T:
 def read_some(values: dict[str, Any], shape: type[msgspec.Struct]) -> dict[str, Any]:
     """The given members alone, for a change: typed values by field. Null means the default."""
     _check_text(values)
-    faults: list[Fault] = []
     found: dict[str, Any] = {}
-    for name, _, required, reading in _fields(shape).readings:
-        value = values.get(name)
-        if value is not None:
-            found[name] = _read_value(reading, value, name, faults)
-        elif name in values and required:
-            faults.append(Fault("validation_error", f"{name} is required.", name))
-        elif name in values:
-            found[name] = _fields(shape).defaults[name]
-    if faults:
-        raise Invalid(_bounded(faults))
+    with _faults() as faults:
+        for name, _, required, reading in _fields(shape).readings:
+            value = values.get(name)
+            if value is not None:
+                found[name] = _read_value(reading, value, name, faults)
+            elif name in values and required:
+                _note(faults, f"{name} is required.", name)
+            elif name in values:
+                found[name] = _fields(shape).defaults[name]
     return found
 
 
@@ -145,24 +155,27 @@ def read_items(values: Sequence[Any], shape: type[T], max_items: int) -> list[T]
     """The items of a body that is an array. Raises Invalid with one fault for every invalid member."""
     if len(values) > max_items:
         raise _invalid(f"The array has {len(values)} items. Send at most {max_items}.")
+    with _faults() as faults:
+        return [_read_struct(shape, value, f"[{i}]", faults) for i, value in enumerate(values)]
+
+
+@contextmanager
+def _faults() -> Iterator[list[Fault]]:
+    """Raises Invalid at the end if there are any."""
     faults: list[Fault] = []
-    # With a list of its own for each: a fault in one item must not hide those of the next.
-    items = []
-    for i, value in enumerate(values):
-        found: list[Fault] = []
-        items.append(_read_struct(shape, value, f"[{i}]", found))
-        faults += found
+    try:
+        yield faults
+    except _TooManyFaults:
+        faults.append(Fault("validation_error", "The body may have more errors: correct these first."))
     if faults:
-        raise Invalid(_bounded(faults))
-    return items
+        raise Invalid(faults)
 
 
-def _bounded(faults: list[Fault]) -> list[Fault]:
-    """A hostile body must not get a response that is larger than itself."""
-    left_out = len(faults) - MAX_FAULTS
-    if left_out <= 0:
-        return faults
-    return [*faults[:MAX_FAULTS], Fault("validation_error", f"The body has {left_out} more errors.")]
+def _note(faults: list[Fault], message: str, field: str, code: str = "validation_error") -> None:
+    """A hostile body must cost little, and get no response that is larger than itself."""
+    faults.append(Fault(code, message, field))
+    if len(faults) >= MAX_FAULTS:
+        raise _TooManyFaults
 
 
 def _invalid(message: str, field: str | None = None) -> Invalid:
@@ -215,6 +228,7 @@ class _Reading(msgspec.Struct, frozen=True):
     hint: Any
     struct: type[msgspec.Struct] | None
     item: "_Reading | None"
+    max_items: int
     reader: Callable[[Any], Any]
 
 
@@ -254,6 +268,7 @@ def _reading(hint: Any) -> _Reading:
         hint,
         struct=plain if is_class and issubclass(plain, msgspec.Struct) else None,
         item=_reading(get_args(plain)[0]) if get_origin(plain) is list and not _validator(hint) else None,
+        max_items=next((extra.max_length for extra in get_args(hint)[1:] if _limits_length(extra)), MAX_ITEMS),
         reader=reader or partial(_convert, hint),
     )
 
@@ -269,15 +284,13 @@ def _without_none(hint: Any) -> Any:
 
 def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: list[Fault]) -> Any:
     if not isinstance(value, dict):
-        faults.append(Fault("validation_error", f"{path} must be an object.", path))
+        _note(faults, f"{path} must be an object.", path)
         return None
-    fields = _fields(shape)
-    known = fields.known
-    if not known.issuperset(value):
-        unknown = [name for name in value if name not in known]
-        # Looking for similar names is slow: only for as many as the response shows.
-        faults.extend(_unknown(name, known, path) for name in unknown[:MAX_FAULTS])
-        faults.extend(Fault("validation_error", "Unknown field.") for _ in unknown[MAX_FAULTS:])
+    fields, before = _fields(shape), len(faults)
+    if not fields.known.issuperset(value):
+        for name in value:
+            if name not in fields.known:
+                _note_unknown(name, fields.known, path, faults)
     found: dict[str, Any] = {}
     for name, encoded, required, reading in fields.readings:
         member = value.get(encoded)
@@ -285,16 +298,17 @@ def _read_struct(shape: type[msgspec.Struct], value: Any, path: str, faults: lis
             continue
         there = f"{path}.{encoded}" if path else encoded
         if member is None:
-            faults.append(Fault("validation_error", f"{there} is required.", there))
+            _note(faults, f"{there} is required.", there)
         else:
             found[name] = _read_value(reading, member, there, faults)
-    return None if faults else shape(**found)
+    return None if len(faults) > before else shape(**found)
 
 
-def _unknown(name: str, known: Collection[str], path: str) -> Fault:
+def _note_unknown(name: str, known: Collection[str], path: str, faults: list[Fault]) -> None:
     shown = name[:MAX_NAME]
     there = f"{path}.{shown}" if path else shown
-    return Fault("validation_error", f"Unknown field {there}. {did_you_mean(shown, known)}", there)
+    advice = did_you_mean(shown, known) if len(faults) < MAX_SUGGESTIONS else "Remove it, or correct its name."
+    _note(faults, f"Unknown field {there}. {advice}", there)
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "Remove it.") -> str:
@@ -308,20 +322,31 @@ def _read_value(reading: _Reading, value: Any, path: str, faults: list[Fault]) -
     if reading.struct is not None:
         return _read_struct(reading.struct, value, path, faults)
     if reading.item is not None and isinstance(value, list):
-        item = reading.item
-        return [_read_value(item, element, f"{path}[{i}]", faults) for i, element in enumerate(value)]
+        return _read_list(reading.item, value, reading.max_items, path, faults)
     try:
         return reading.reader(value)
     except Invalid as error:
         # A validator of an object names the members.
-        faults.extend(Fault(fault.error_code, fault.message, f"{path}.{fault.field}") for fault in error.faults)
+        for fault in error.faults:
+            _note(faults, fault.message, f"{path}.{fault.field}", fault.error_code)
         return None
     except msgspec.ValidationError as error:
         words = validation_text(error, reading.hint)
     except ValueError as error:
         words = str(error)
-    faults.append(Fault("validation_error", f"{path} is not valid: {words}.", path))
+    _note(faults, f"{path} is not valid: {words}.", path)
     return None
+
+
+def _read_list(item: _Reading, values: list[Any], max_items: int, path: str, faults: list[Fault]) -> list[Any]:
+    if len(values) > max_items:
+        _note(faults, f"{path} has {len(values)} items. Send at most {max_items}.", path)
+        return []
+    return [_read_value(item, value, f"{path}[{i}]", faults) for i, value in enumerate(values)]
+
+
+def _limits_length(extra: Any) -> bool:
+    return isinstance(extra, msgspec.Meta) and extra.max_length is not None
 
 
 def _validator(hint: Any) -> Callable[[Any], Any] | None:

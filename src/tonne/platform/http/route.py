@@ -11,9 +11,18 @@ import msgspec
 
 from tonne.platform.http.client_address import limit_name
 from tonne.platform.http.errors import FormInvalid, MediaTypeInvalid
-from tonne.platform.http.json_body import MAX_FAULTS, MAX_NAME, Document, decode_json, decode_json_array, did_you_mean
+from tonne.platform.http.json_body import (
+    MAX_NAME,
+    MAX_SUGGESTIONS,
+    MAX_VALUES,
+    Document,
+    decode_json,
+    decode_json_array,
+    did_you_mean,
+)
 from tonne.platform.http.multipart import MULTIPART, MultipartForm, UploadedFile, parse_multipart
 from tonne.platform.http.permissions import FULL_ACCESS, permission_of
+from tonne.platform.http.query import is_map_entry, read_query
 from tonne.platform.values.context import Actor, ActorKind, Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 
@@ -164,10 +173,7 @@ class Request:
 
     def _query_pairs(self) -> list[tuple[str, str]]:
         if self._pairs is None:
-            try:
-                self._pairs = _pairs(self._query_string.decode("ascii"))
-            except ValueError as error:
-                raise Invalid([Fault("validation_error", "The query string cannot be read.")]) from error
+            self._pairs = read_query(self._query_string)
         return self._pairs
 
     def form(self) -> dict[str, list[str]]:
@@ -233,19 +239,19 @@ class Request:
         """For bodies in which all fields are optional: then the body is optional too."""
         return self.json() if self.body else Document(b"{}", {})
 
-    def json(self) -> Document:
+    def json(self, max_values: int = MAX_VALUES) -> Document:
         if self._media_type != JSON:
             raise MediaTypeInvalid
-        document = decode_json(self.body)
+        document = decode_json(self.body, max_values)
         if self.idempotency_key is not None:
             document.add_idempotency_key(self.idempotency_key)
         return document
 
-    def json_array(self) -> list[Any]:
+    def json_array(self, max_values: int = MAX_VALUES) -> list[Any]:
         """The body of a route whose body is an array."""
         if self._media_type != JSON:
             raise MediaTypeInvalid
-        return decode_json_array(self.body)
+        return decode_json_array(self.body, max_values)
 
     def check_query(self, known: Collection[str]) -> None:
         """Raises Invalid for unknown parameters: a misspelt filter would return the wrong rows."""
@@ -258,22 +264,9 @@ class Request:
         )
         if unknown:
             otherwise = f"Remove it: this path knows {', '.join(sorted(known))}." if known else "Remove it."
-            names = [name[:MAX_NAME] for name in unknown[:MAX_FAULTS]]
+            names = [name[:MAX_NAME] for name in unknown[:MAX_SUGGESTIONS]]
             texts = {name: f"Unknown query parameter {name}. {did_you_mean(name, known, otherwise)}" for name in names}
             raise Invalid([Fault("validation_error", text, name) for name, text in texts.items()])
-
-
-def is_map_entry(text: str, name: str) -> bool:
-    """Whether a query parameter is one of `name[key]`."""
-    return text.startswith(f"{name}[") and text.endswith("]")
-
-
-def _pairs(query: str) -> list[tuple[str, str]]:
-    if "%" in query or "+" in query:
-        return parse_qsl(query, keep_blank_values=True, errors="strict")
-    # Nearly every query has nothing to decode, and splitting it is much faster.
-    split = [part.partition("=") for part in query.split("&") if part]
-    return [(name, value) for name, _, value in split]
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]

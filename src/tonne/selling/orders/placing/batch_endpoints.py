@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tonne.platform.http.client_fields import MAX_ITEMS_KEY, IdempotencyKey, Metadata, idempotency_of, read_items_key
 from tonne.platform.http.errors import STATUS, FaultOut, InternalError, ServiceUnavailable, documented
-from tonne.platform.http.json_body import Document, read
+from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document, read
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.values.errors import Fault, Invalid, TonneError
@@ -122,10 +122,8 @@ class BatchEndpoints(Struct, frozen=True):
         Repeating a batch with the same keys returns the original orders in their current state, and tries again those
         that were refused. Every order counts as a request against the rate limit.
         """
-        document = request.json()
-        batch_key = read(document, OrderBatchIn).idempotency_key
-        raw = msgspec.json.decode(document.raw, type=_RawBatch).orders
-        items = list(zip(raw, document.members["orders"], strict=True))
+        # In a thread: this is up to 2 MiB, and others need the event loop.
+        batch_key, items = await asyncio.to_thread(_read_batch, request)
         self.charge(request.actor.key_id or "", len(items) - 1)
         placing = [
             (bytes(raw), members, None if batch_key is None else f"{batch_key}/{number}")
@@ -163,6 +161,13 @@ class BatchEndpoints(Struct, frozen=True):
             idempotent_replayed=is_replayed,
             idempotency_mismatch=is_replayed and original_digest != idempotency.digest,
         )
+
+
+def _read_batch(request: Request) -> tuple[str | None, list[tuple[msgspec.Raw, object]]]:
+    document = request.json(MAX_BATCH_VALUES)
+    batch_key = read(document, OrderBatchIn).idempotency_key
+    raw = msgspec.json.decode(document.raw, type=_RawBatch).orders
+    return batch_key, list(zip(raw, document.members["orders"], strict=True))
 
 
 def _refused(refusal: TonneError) -> OrderResultOut:
