@@ -1725,7 +1725,7 @@ export interface SustainabilityPageInput {
 export interface LogoInput {
   /** Format of the image. */
   media_type: "image/png" | "image/jpeg" | "image/webp";
-  /** The image in base64, at most 96 KiB and 4096 pixels a side. */
+  /** The image in base64, at most 96 KiB, 4096 pixels a side and 4 million in all. */
   data: string;
 }
 

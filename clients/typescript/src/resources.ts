@@ -153,9 +153,9 @@ export class AccountsResource {
   }
 
   /**
-   * Upload the logo of an account. PNG, JPEG or WebP, at most 96 KiB and 4096 pixels a side, in the field `logo` of a
-   * form. It replaces the logo on the account's Sustainability page and checkout pages, and is on certificates that are
-   * issued from now on.
+   * Upload the logo of an account. PNG, JPEG or WebP, at most 96 KiB, 4096 pixels a side and 4 million in all, in the
+   * field `logo` of a form. It replaces the logo on the account's Sustainability page and checkout pages, and is on
+   * certificates that are issued from now on.
    */
   uploadLogo(accountId: string, body: { logo: Blob }, options: CallOptions = {}): Promise<models.LogoUrl> {
     return this.#caller.call("POST", `/v1/accounts/${segment("accountId", accountId)}/logo`, { files: body, repeat: "always" }, options);
@@ -170,9 +170,9 @@ export class AccountsResource {
   }
 
   /**
-   * Upload the logo of a client account. PNG, JPEG or WebP, at most 96 KiB and 4096 pixels a side, in the field `logo`
-   * of a form. It replaces the logo on the account's Sustainability page and checkout pages, and is on certificates
-   * that are issued from now on.
+   * Upload the logo of a client account. PNG, JPEG or WebP, at most 96 KiB, 4096 pixels a side and 4 million in all, in
+   * the field `logo` of a form. It replaces the logo on the account's Sustainability page and checkout pages, and is on
+   * certificates that are issued from now on.
    */
   uploadClientLogo(clientAccountId: string, body: { logo: Blob }, options: CallOptions = {}): Promise<models.LogoUrl> {
     return this.#caller.call("POST", `/v1/accounts/client/${segment("clientAccountId", clientAccountId)}/logo`, { files: body, repeat: "always" }, options);

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -203,3 +204,10 @@ async def test_the_worst_headers(sender: Sender, services: Services) -> None:
             status = await sender.send(what, route.method, path_of(route), **{name: value})
             assert status < 500 or status == 503, (what, status)
     assert not sender.slow, "\n".join(sender.slow)
+
+
+def test_the_sample_of_a_proxy_lets_every_body_through(services: Services) -> None:
+    """Tonne refuses those that are too large, with JSON."""
+    sample = Path("deploy/nginx/tonne.conf").read_text(encoding="utf-8")
+    [megabytes] = re.findall(r"client_max_body_size (\d+)m;", sample)
+    assert int(megabytes) * 1024 * 1024 > max(route.max_body_bytes for route in services.routes())

@@ -64,6 +64,7 @@ BAD = {
     "a webp of no known kind": LOSSY_WEBP.replace(b"VP8 ", b"VP8?"),
     "a sound file": b"RIFF" + struct.pack("<I", 28) + b"WAVEfmt " + bytes(20),
     "more pixels than a browser should unfold": png(4097, 1),
+    "more pixels than it may cost to decode": png(4096, 1025),
     "no pixels at all": png(0, 5),
     "a webp whose header contradicts its image": extended_webp(300, 100),
     "a png with fewer pixels than it says": png(40, 1)[:33] + png(1, 1)[33:],

@@ -1859,7 +1859,7 @@ class LogoInput(TypedDict):
     media_type: Literal["image/png", "image/jpeg", "image/webp"]
     """Format of the image."""
     data: str
-    """The image in base64, at most 96 KiB and 4096 pixels a side."""
+    """The image in base64, at most 96 KiB, 4096 pixels a side and 4 million in all."""
 
 
 class PageSettingsInput(TypedDict):

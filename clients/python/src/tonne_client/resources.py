@@ -358,8 +358,9 @@ class AccountsResource:
     def upload_logo(self, account_id: str, *, logo: FileInput, **options: Unpack[CallOptions]) -> models.LogoUrl:
         """Upload the logo of an account.
 
-        PNG, JPEG or WebP, at most 96 KiB and 4096 pixels a side, in the field `logo` of a form. It replaces the logo
-        on the account's Sustainability page and checkout pages, and is on certificates that are issued from now on.
+        PNG, JPEG or WebP, at most 96 KiB, 4096 pixels a side and 4 million in all, in the field `logo` of a form. It
+        replaces the logo on the account's Sustainability page and checkout pages, and is on certificates that are
+        issued from now on.
         """
         return self._caller.call(
             models.LogoUrl,
@@ -384,8 +385,9 @@ class AccountsResource:
     ) -> models.LogoUrl:
         """Upload the logo of a client account.
 
-        PNG, JPEG or WebP, at most 96 KiB and 4096 pixels a side, in the field `logo` of a form. It replaces the logo
-        on the account's Sustainability page and checkout pages, and is on certificates that are issued from now on.
+        PNG, JPEG or WebP, at most 96 KiB, 4096 pixels a side and 4 million in all, in the field `logo` of a form. It
+        replaces the logo on the account's Sustainability page and checkout pages, and is on certificates that are
+        issued from now on.
         """
         return self._caller.call(
             models.LogoUrl,

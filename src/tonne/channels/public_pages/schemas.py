@@ -35,7 +35,7 @@ class LogoIn(msgspec.Struct, forbid_unknown_fields=True):
     data: Annotated[
         str,
         msgspec.Meta(
-            description="The image in base64, at most 96 KiB and 4096 pixels a side.",
+            description="The image in base64, at most 96 KiB, 4096 pixels a side and 4 million in all.",
             examples=[
                 "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
             ],

@@ -291,23 +291,23 @@ class TaxProfileInvalid(TonneError, kind=Kind.INVALID, code="tax_profile_invalid
 
 
 class LogoInvalid(TonneError, kind=Kind.INVALID, code="logo_invalid"):
-    """The logo is not base64, not a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side, or does
-    not match its `media_type`; SVG is not supported.
+    """The logo is not base64, not a complete PNG, JPEG or WebP image of at most 96 KiB, 4096 pixels a side and
+    4 million in all, or does not match its `media_type`; SVG is not supported.
 
     Send the unmodified image file in base64.
     """
 
-    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."
+    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4 million pixels."
 
 
 class UnsupportedImageFormat(TonneError, kind=Kind.INVALID, code="unsupported_image_format"):
-    """The logo of an account is not a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side; SVG
-    is not supported.
+    """The logo of an account is not a complete PNG, JPEG or WebP image of at most 96 KiB, 4096 pixels a side and
+    4 million in all; SVG is not supported.
 
     Send the unmodified image file in the field `logo` of a form.
     """
 
-    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4096 pixels a side."
+    message = "The logo must be a complete PNG, JPEG or WebP image of at most 96 KiB and 4 million pixels."
 
 
 class AccountLogoNotFound(TonneError, kind=Kind.NOT_FOUND, code="account_logo_not_found"):

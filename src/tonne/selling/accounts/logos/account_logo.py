@@ -63,16 +63,18 @@ class AccountLogoEndpoints:
     async def upload_logo(self, request: Request) -> Response:
         """Upload the logo of an account.
 
-        PNG, JPEG or WebP, at most 96 KiB and 4096 pixels a side, in the field `logo` of a form. It replaces the logo on
-        the account's Sustainability page and checkout pages, and is on certificates that are issued from now on.
+        PNG, JPEG or WebP, at most 96 KiB, 4096 pixels a side and 4 million in all, in the field `logo` of a form. It
+        replaces the logo on the account's Sustainability page and checkout pages, and is on certificates that are
+        issued from now on.
         """
         return await self._upload(request, AccountKind.ACCOUNT)
 
     async def upload_client_logo(self, request: Request) -> Response:
         """Upload the logo of a client account.
 
-        PNG, JPEG or WebP, at most 96 KiB and 4096 pixels a side, in the field `logo` of a form. It replaces the logo on
-        the account's Sustainability page and checkout pages, and is on certificates that are issued from now on.
+        PNG, JPEG or WebP, at most 96 KiB, 4096 pixels a side and 4 million in all, in the field `logo` of a form. It
+        replaces the logo on the account's Sustainability page and checkout pages, and is on certificates that are
+        issued from now on.
         """
         return await self._upload(request, AccountKind.CLIENT_ACCOUNT)
 

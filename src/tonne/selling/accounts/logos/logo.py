@@ -14,6 +14,8 @@ from tonne.selling.accounts.logos.store import Logo
 MAX_LOGO_BYTES = 96 * 1024
 # A small file can decode to a huge image, which would exhaust the memory of visitors' browsers.
 MAX_SIDE = 4096
+# What is decoded and encoded again costs CPU time by its pixels, not by its bytes.
+MAX_PIXELS = 4_194_304
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
 _JPEG_SIZES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
@@ -46,10 +48,9 @@ def logo_of(content: bytes) -> Logo:
         media_type, width, height = _inspect(content)
     except (struct.error, IndexError) as error:
         raise LogoInvalid("The logo is incomplete or damaged. Send the original file.", field="logo.data") from error
-    if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
-        raise LogoInvalid(
-            f"The logo has {width} x {height} pixels. At most {MAX_SIDE} a side are allowed.", field="logo.data"
-        )
+    if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE and width * height <= MAX_PIXELS):
+        allowed = f"At most {MAX_SIDE} a side and 4 million in all are allowed."
+        raise LogoInvalid(f"The logo has {width} x {height} pixels. {allowed}", field="logo.data")
     from tonne.selling.accounts.logos.encode_logo import encode_logo  # noqa: PLC0415 - it imports PIL
 
     return Logo(media_type, encode_logo(content, media_type))
