@@ -98,6 +98,22 @@ async def test_a_new_secret_signs_the_next_event(stage: Stage, server: Server, r
     assert not verify(receiver.deliveries[-1], hook.secret, stage.one.organisation_id)
 
 
+async def test_a_replaced_secret_stops_signing_at_its_time(stage: Stage, server: Server, receiver: Receiver) -> None:
+    hook = await stage.register(receiver.url)
+    async with listening(stage, server):
+        await keep(stage, hook, receiver)
+        async with stage.database.transaction() as tx:
+            webhook = await _find(stage, tx, hook)
+            _, secret = await register.rotate_secret(tx, webhook, 2, box=stage.services.box, by=TESTER.now())
+        rotated_at = time.monotonic()
+        await deliver(stage, receiver, 1)
+        assert verify(receiver.deliveries[-1], hook.secret, stage.one.organisation_id)
+        await asyncio.sleep(rotated_at + 2.1 - time.monotonic())
+        await deliver(stage, receiver, 1)
+        assert verify(receiver.deliveries[-1], secret, stage.one.organisation_id)
+        assert not verify(receiver.deliveries[-1], hook.secret, stage.one.organisation_id)
+
+
 async def test_a_rewound_webhook_gets_its_events_again_in_order(
     stage: Stage, server: Server, receiver: Receiver
 ) -> None:
@@ -258,7 +274,7 @@ async def test_large_events_are_announced_without_their_documents(
 async def test_the_registration_is_read_again_after_a_while(
     stage: Stage, server: Server, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a replaced secret stops signing, however often events come."""
+    """However often events come."""
     hook = await stage.register(receiver.url)
     async with listening(stage, server):
         token = await keep(stage, hook, receiver)

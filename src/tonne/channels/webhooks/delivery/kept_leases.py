@@ -15,7 +15,7 @@ from tonne.platform.events.payload import digest_ids, event_payload
 from tonne.platform.values.context import replace
 
 MAX_KEPT = 1000
-# Then the registration is read again: replaced secrets stop signing at their time.
+# Then the registration is read again.
 KEEP_AT_MOST_S = 60.0
 # A worker that reacts later than this gives all kept leases back and keeps none for a while: others share its work.
 LATE_S = 0.25
@@ -47,7 +47,8 @@ class KeptLeases:
         now = time.monotonic()
         if now < self._keeps_from or now > lease.read_at + KEEP_AT_MOST_S or len(self._kept) >= MAX_KEPT:
             return None
-        return self._session
+        # A replaced secret stops signing at its time, which every claim reads.
+        return None if any(lease.old_sealed_secrets) else self._session
 
     @property
     def leases(self) -> list[Lease]:
