@@ -157,7 +157,13 @@ async def test_workers_closers_operator_and_imports_all_at_once(live: Shop) -> N
             await asyncio.sleep(0)
 
     async def confirm() -> None:
-        await live.confirm(*await live.work_list())
+        # Of two operators, the one with the older list may state another retirement of the same serials: it is refused
+        # as a whole, and he exports the list again.
+        try:
+            await live.confirm(*await live.work_list())
+        except SheetInvalid as error:
+            if not all("says so: delete the line." in each.message for each in error.errors):
+                raise
 
     async def deliver() -> None:
         await live.supply(rng.choice("ABK"), 2021, 10)
