@@ -72,6 +72,12 @@ async def test_metadata_of_16_kib_is_accepted_and_one_byte_more_is_refused(
     await assert_refused(api, populated_db, {"a": full["a"] + "b"})
 
 
+@pytest.mark.parametrize("dense", [[1] * 8_000, "," * 16_000])
+async def test_metadata_of_16_kib_may_consist_of_anything(dense: Any, api: ApiClient) -> None:
+    """The limits of what a body may cost leave room for it."""
+    assert (await api.order(metadata={"a": dense}))["metadata"] == {"a": dense}
+
+
 async def test_metadata_that_is_no_object_is_refused(api: ApiClient, populated_db: Database) -> None:
     for value in ([], ["a"], "text", 1, True, [["a", 1]]):
         await assert_refused(api, populated_db, value)

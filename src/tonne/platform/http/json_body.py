@@ -19,7 +19,9 @@ from tonne.platform.values.errors import Fault, Invalid
 
 MAX_DEPTH = 32
 MAX_NAME = 100
-# What one body may cost. Larger bodies are refused before they are decoded, longer lists before their items are read.
+# What one body may cost. More values are refused before they are decoded, longer lists before their items are read. A
+# small body may contain as many values as fit: metadata alone may be 16 KiB of any JSON.
+SMALL_BYTES = 32 * 1024
 MAX_VALUES = 5_000
 # Of a batch, which is decoded in a thread.
 MAX_BATCH_VALUES = 50_000
@@ -95,8 +97,8 @@ def decode_json_array(raw: bytes, max_values: int = MAX_VALUES) -> list[Any]:
 
 def _decode(raw: bytes, max_values: int) -> Any:
     """Refuses what JSON parsers treat differently: duplicate keys, NaN, NUL, lone surrogates, deep nesting."""
-    # Every value but the first follows one of these. Those in strings count too, which is harmless.
-    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > max_values:
+    # Every value but the first follows one of these. Those in strings count too, but no text is that long.
+    if len(raw) > SMALL_BYTES and raw.count(b",") + raw.count(b"[") + raw.count(b"{") > max_values:
         raise _invalid(f"The body has too many values. Send at most {max_values:,}.")
     try:
         value = _DECODER.decode(raw.decode("utf-8"))
