@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 from tests.architecture.schema import tables
 from tests.architecture.source import Module, functions, package
+from tonne.platform.keys.sealed import SealedSecrets
 
 _SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\s", re.IGNORECASE)
 _OWNED = re.compile(r"^\s+(account_id|organisation_id)\s", re.MULTILINE)
@@ -88,7 +89,8 @@ def _own_select(before: str) -> str:
 
 
 @cache
-def statements() -> tuple[Statement, ...]:
+def _values() -> tuple[tuple[Module, str, object], ...]:
+    """What modules assign at their top level, with the module and the name."""
     found = []
     for module in package():
         if module.path.stem == "__main__":
@@ -100,22 +102,40 @@ def statements() -> tuple[Statement, ...]:
             for target in node.targets
             if isinstance(target, ast.Name)
         }
-        for name, value in vars(importlib.import_module(module.dotted)).items():
-            if name in assigned and isinstance(value, str) and _SQL.match(value):
-                found.append(Statement(module, name, value))
+        values = vars(importlib.import_module(module.dotted)).items()
+        found += [(module, name, value) for name, value in values if name in assigned]
     return tuple(found)
 
 
 @cache
+def statements() -> tuple[Statement, ...]:
+    return tuple(
+        Statement(module, name, value)
+        for module, name, value in _values()
+        if isinstance(value, str) and _SQL.match(value)
+    )
+
+
+def statements_of(sealed: SealedSecrets) -> tuple[str, ...]:
+    return sealed.list_in_use, sealed.count, sealed.lock_others, sealed.update
+
+
+@cache
 def texts() -> tuple[Statement, ...]:
-    """Everything in the package that is SQL: the constants, and the queries of invariants and checks."""
+    """Everything in the package that is SQL: the constants, the queries of invariants and checks, and composed ones."""
     written = (
         Statement(module, f"line {node.lineno}", node.value)
         for module in package()
         for node in module.nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value)
     )
-    return (*statements(), *written)
+    composed = (
+        Statement(module, name, sql)
+        for module, name, value in _values()
+        if isinstance(value, SealedSecrets)
+        for sql in statements_of(value)
+    )
+    return (*statements(), *written, *composed)
 
 
 @cache

@@ -2,13 +2,12 @@
 
 import re
 
-from tests.architecture.statements import statements
+from tests.architecture.statements import statements, statements_of, texts
 from tonne.apps.cli.operations.doctor import ALL_INVARIANTS
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.platform.db.database import Database
 from tonne.platform.db.invariant import RowInvariant
-from tonne.platform.keys.sealed import SealedSecrets
 
 
 def test_the_statements_are_found() -> None:
@@ -18,6 +17,13 @@ def test_the_statements_are_found() -> None:
         "src/tonne/selling/orders/placing/insert_store.py INSERT_ORDER",
         "src/tonne/platform/events/log.py APPEND",
     } <= labels
+
+
+def test_composed_statements_belong_to_the_module_that_declares_them() -> None:
+    """Otherwise the guards of tables would not see them: they are composed of names elsewhere."""
+    found = {(text.module.name, table) for text in texts() if text.name == "SEALED" for table in text.changed_tables}
+    assert ("src/tonne/channels/webhooks/sealed.py", "webhooks") in found
+    assert {table for _, table in found} == {sealed.table for sealed in ALL_SEALED}
 
 
 def test_every_statement_is_an_upper_case_constant() -> None:
@@ -36,10 +42,6 @@ async def test_every_statement_can_be_prepared_on_the_migrated_schema(db: Databa
             except Exception as error:  # noqa: BLE001 - reported with the statement's name
                 broken[name] = str(error)
     assert broken == {}
-
-
-def statements_of(sealed: SealedSecrets) -> tuple[str, ...]:
-    return sealed.list_in_use, sealed.count, sealed.lock_others, sealed.update
 
 
 async def test_every_check_of_the_doctor_returns_places(db: Database) -> None:

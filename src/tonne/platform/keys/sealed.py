@@ -3,7 +3,7 @@
 Secrets of all tables are encrypted again with the current key, so that older keys can be removed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import asyncpg
 from msgspec import Struct
@@ -16,26 +16,79 @@ from tonne.platform.values.context import Actor, By, Clock, Mode
 
 
 class SealedSecrets(Struct, frozen=True, kw_only=True):
-    """The sealed secrets of one table, with the SQL of its owner.
-
-    Rows may have older secrets, which the queries call `old`: an array with a null for each that is not in use.
-    """
+    """The sealed secrets of one table of the package that declares them."""
 
     # The kind of the row, for messages.
     owner: str
     # Of the audit entry about a row that is sealed again.
     action: str
-    # The values in use: `id`, `sealed`, and `organisation_id` if the organisation has to replace a lost secret. $1
-    # limits their number.
-    list_in_use: str
-    # How many values start with which header, in use or not: `header`, `count`. $1 is the length of a header.
-    count: str
-    # The next rows after id $1 with a value that does not start with header $2, of length $3, at most $4, locked: `id`,
-    # `sealed`, `old`, and, if the rows have them, `organisation_id` and `mode`.
-    lock_others: str
-    # Sets the values. Its parameters are the columns of `key`, the new value and any older ones.
-    update: str
+    table: str
+    # The id that each value is sealed with, which is unique in the table.
+    id: str = "id"
+    # The columns that find a row: those of the primary key.
     key: tuple[str, ...] = ("id",)
+    # The column of the value.
+    column: str
+    # Columns of older values, and for each the column that says until when it is in use.
+    older: Mapping[str, str] = {}
+    # Of which rows the values are in use.
+    in_use: str = "true"
+    # The rows have `organisation_id` and `mode`.
+    has_scope: bool = True
+    # The organisation has to replace a lost secret: nobody else can.
+    is_replaced_by_organisation: bool = False
+
+    @property
+    def list_in_use(self) -> str:
+        """`id`, `sealed`, and `organisation_id` if the organisation has to replace it. $1 limits their number."""
+        organisation = ", organisation_id" if self.is_replaced_by_organisation else ""
+        conditions = {self.column: "true"}
+        conditions |= {column: f"{until} > clock_timestamp()" for column, until in self.older.items()}
+        selects = (
+            f"SELECT {self.id} AS id, {column} AS sealed{organisation} FROM {self.table} "  # noqa: S608 - our own names
+            f"WHERE {column} IS NOT NULL AND {condition} AND {self.in_use}"
+            for column, condition in conditions.items()
+        )
+        return " UNION ALL ".join(selects) + " ORDER BY id LIMIT $1"
+
+    @property
+    def count(self) -> str:
+        """How many values start with which header, in use or not: `header`, `count`. $1 is the length of a header."""
+        columns = (self.column, *self.older)
+        values = " UNION ALL ".join(f"SELECT {column} FROM {self.table}" for column in columns)  # noqa: S608
+        return f"""
+        SELECT substring(sealed FROM 1 FOR $1) AS header, count(*) AS count
+        FROM ({values}) AS secrets (sealed) WHERE sealed IS NOT NULL GROUP BY 1
+        """  # noqa: S608 - our own names
+
+    @property
+    def lock_others(self) -> str:
+        """The next rows after id $1 with a value that does not start with header $2, of length $3, at most $4, locked.
+
+        `id`, `sealed`, the columns of the key and of the scope, and `old`: the older values, null where one is not in
+        use any more.
+        """
+        columns = {*self.key, *(("organisation_id", "mode") if self.has_scope else ())} - {"id"}
+        older = (f"CASE WHEN {until} > clock_timestamp() THEN {column} END" for column, until in self.older.items())
+        differs = (f"substring({column} FROM 1 FOR $3) <> $2::bytea" for column in (self.column, *self.older))
+        return f"""
+        SELECT {"".join(f"{name}, " for name in sorted(columns))} {self.id} AS id, {self.column} AS sealed,
+               ARRAY[{", ".join(older)}]::bytea[] AS old
+        FROM {self.table} WHERE {self.id} > $1 AND ({" OR ".join(differs)})
+        ORDER BY {self.id} LIMIT $4 FOR NO KEY UPDATE
+        """  # noqa: S608 - our own names
+
+    @property
+    def update(self) -> str:
+        """Sets the values, and removes older ones that are not in use. Parameters: the key, the value, older values."""
+        numbered = {name: f"${number}" for number, name in enumerate((*self.key, self.column, *self.older), 1)}
+        sets = [f"{column} = {numbered[column]}" for column in (self.column, *self.older)]
+        sets += [
+            f"{until} = CASE WHEN {numbered[column]}::bytea IS NOT NULL THEN {until} END"
+            for column, until in self.older.items()
+        ]
+        found = " AND ".join(f"{name} = {numbered[name]}" for name in self.key)
+        return f"UPDATE {self.table} SET {', '.join(sets)} WHERE {found}"  # noqa: S608 - our own names
 
     async def fetch_in_use(self, connection: Connection, limit: int | None = None) -> Sequence[asyncpg.Record]:
         return await connection.fetch(self.list_in_use, limit)
@@ -114,7 +167,7 @@ async def _reseal_batch(tx: Connection, sealed: SealedSecrets, box: SecretBox, a
     for row in rows:
         try:
             value = _reseal(box, row["sealed"], row["id"])
-            old = [None if each is None else _reseal(box, each, row["id"]) for each in row.get("old", ())]
+            old = [None if each is None else _reseal(box, each, row["id"]) for each in row["old"]]
         except SecretUnreadable:
             unreadable.append(row["id"])
             continue

@@ -70,20 +70,10 @@ async def find_linked_order(connection: Connection, secret_hash: bytes) -> tuple
 SEALED = SealedSecrets(
     owner="page of order",
     action="order.link_resealed",
-    list_in_use="""
-    SELECT order_id AS id, token_box AS sealed FROM order_links
-    ORDER BY order_id LIMIT $1
-    """,
-    count="""
-    SELECT substring(token_box FROM 1 FOR $1) AS header, count(*) AS count FROM order_links GROUP BY 1
-    """,
-    lock_others="""
-    SELECT organisation_id, mode, account_id, order_id AS id, token_box AS sealed FROM order_links
-    WHERE order_id > $1 AND substring(token_box FROM 1 FOR $3) <> $2::bytea
-    ORDER BY order_id LIMIT $4 FOR UPDATE
-    """,
-    update="UPDATE order_links SET token_box = $3 WHERE account_id = $1 AND order_id = $2",
-    key=("account_id", "id"),
+    table="order_links",
+    id="order_id",
+    key=("account_id", "order_id"),
+    column="token_box",
 )
 
 
