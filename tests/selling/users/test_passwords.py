@@ -28,15 +28,15 @@ def test_several_words_are_a_password() -> None:
 
 async def test_only_the_right_password_is_right() -> None:
     passwords = Passwords()
-    assert await passwords.is_right(password_hash(), PASSWORD)
-    assert not await passwords.is_right(password_hash(), PASSWORD + " ")
-    assert not await passwords.is_right(None, PASSWORD)
-    assert not await passwords.is_right("no hash", PASSWORD)
+    assert await passwords.is_right(password_hash(), PASSWORD, "asker")
+    assert not await passwords.is_right(password_hash(), PASSWORD + " ", "asker")
+    assert not await passwords.is_right(None, PASSWORD, "asker")
+    assert not await passwords.is_right("no hash", PASSWORD, "asker")
 
 
 async def test_hashes_are_argon2id_and_salted() -> None:
     passwords = Passwords()
-    first, second = await passwords.hash(PASSWORD), await passwords.hash(PASSWORD)
+    first, second = await passwords.hash(PASSWORD, "asker"), await passwords.hash(PASSWORD, "asker")
     assert first != second
     assert first.startswith("$argon2id$")
     assert not needs_rehash(first)

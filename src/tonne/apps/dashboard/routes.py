@@ -35,7 +35,8 @@ from tonne.selling.users.errors import (
 
 _SENT = {303: None}
 _FORM_ERRORS: tuple[type[TonneError], ...] = (FormInvalid, FormTokenInvalid)
-_OPTIONS_ERRORS: tuple[type[TonneError], ...] = (PasskeysUnavailable, PasskeyRefused, RateLimited, *_FORM_ERRORS)
+_LIMITED: tuple[type[TonneError], ...] = (RateLimited, *_FORM_ERRORS)
+_OPTIONS_ERRORS: tuple[type[TonneError], ...] = (PasskeysUnavailable, PasskeyRefused, *_LIMITED)
 
 
 class DashboardPages(Struct, frozen=True):
@@ -54,24 +55,24 @@ def entrance_routes(pages: DashboardPages, access: PageAccess, renderer: Rendere
     sign_in, password, invitation = pages.sign_in, "/dashboard/password", "/dashboard/invitations/{token}"
     return [
         page(f"GET {SIGN_IN}", sign_in.show),
-        page(f"POST {SIGN_IN}", sign_in.submit, _SENT, *_FORM_ERRORS, body=FormIn),
+        page(f"POST {SIGN_IN}", sign_in.submit, _SENT, *_LIMITED, body=FormIn),
         page("GET /dashboard/code", sign_in.show_code),
-        page("POST /dashboard/code", sign_in.submit_code, _SENT, *_FORM_ERRORS, body=FormIn),
+        page("POST /dashboard/code", sign_in.submit_code, _SENT, *_LIMITED, body=FormIn),
         script("POST /dashboard/passkey/options", sign_in.passkey_options, None, *_OPTIONS_ERRORS, body=FormIn),
-        page("POST /dashboard/passkey", sign_in.submit_passkey, _SENT, *_FORM_ERRORS, body=FormIn),
+        page("POST /dashboard/passkey", sign_in.submit_passkey, _SENT, *_LIMITED, body=FormIn),
         script(
             "POST /dashboard/code/passkey/options", sign_in.second_passkey_options, None, *_OPTIONS_ERRORS, body=FormIn
         ),
-        page("POST /dashboard/code/passkey", sign_in.submit_second_passkey, _SENT, *_FORM_ERRORS, body=FormIn),
+        page("POST /dashboard/code/passkey", sign_in.submit_second_passkey, _SENT, *_LIMITED, body=FormIn),
         user("POST /dashboard/sign-out", access.user_form(sign_in.sign_out), _SENT, *_FORM_ERRORS, body=FormIn),
-        page("GET /dashboard/oidc", pages.oidc.start, _SENT, DashboardPageNotFound),
+        page("GET /dashboard/oidc", pages.oidc.start, _SENT, DashboardPageNotFound, RateLimited),
         page("GET /dashboard/oidc/callback", pages.oidc.finish, _SENT, DashboardPageNotFound),
         page(f"GET {password}", sign_in.show_reset),
-        page(f"POST {password}", sign_in.ask_for_reset, None, *_FORM_ERRORS, body=FormIn),
+        page(f"POST {password}", sign_in.ask_for_reset, None, *_LIMITED, body=FormIn),
         page(f"GET {password}/{{token}}", sign_in.show_new_password, None, LinkExpired),
-        page(f"POST {password}/{{token}}", sign_in.set_new_password, _SENT, LinkExpired, *_FORM_ERRORS, body=FormIn),
+        page(f"POST {password}/{{token}}", sign_in.set_new_password, _SENT, LinkExpired, *_LIMITED, body=FormIn),
         page(f"GET {invitation}", pages.invitation.show, None, LinkExpired),
-        page(f"POST {invitation}", pages.invitation.accept, _SENT, LinkExpired, *_FORM_ERRORS, body=FormIn),
+        page(f"POST {invitation}", pages.invitation.accept, _SENT, LinkExpired, *_LIMITED, body=FormIn),
     ]
 
 

@@ -11,13 +11,13 @@ from msgspec.structs import asdict
 
 from tonne.apps.dashboard.viewer import SIGN_IN, DashboardPageNotFound, Form, Viewer, safe_next, second_step
 from tonne.platform.db.database import Database
-from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Clock
 from tonne.platform.values.errors import TonneError
+from tonne.platform.values.language import N_
 from tonne.platform.web.render import FIELD, FormGuard, Renderer, see_other
 from tonne.selling.users.errors import CodeRefused, PasskeyRefused, PasskeysUnavailable, PasswordInvalid, SignInRefused
 from tonne.selling.users.link_store import PASSWORD_RESET
@@ -31,7 +31,7 @@ from tonne.selling.users.sign_in import Sessions, SignIn
 # Mails with a link for a new password: per client 5 at once, then one every 5 minutes.
 RESETS = 5
 RESETS_PER_S = 1 / 300
-_TOO_MANY = "Too many requests for a new password. Wait a few minutes, then try again."
+_TOO_MANY = N_("Too many requests for a new password. Wait a few minutes, then try again.")
 _REPEAT_DIFFERS = "The two passwords differ. Enter the same password twice."
 
 
@@ -69,12 +69,12 @@ class SignInPage(Struct, frozen=True):
             form.fail("password", "Enter your password.")
         if not form.faults:
             try:
-                session, headers = await self.sign_in.by_password(request, email, password)
-            except (SignInRefused, RateLimited) as error:
+                session, cookies = await self.sign_in.by_password(request, email, password)
+            except SignInRefused as error:
                 form.fail_with(error)
             else:
                 place = goal if session.is_complete else second_step(goal)
-                return _go(place, headers)
+                return _go(place, *cookies)
         return self.entrance(request, form, goal, email)
 
     async def passkey_options(self, request: Request) -> Response:
@@ -87,11 +87,11 @@ class SignInPage(Struct, frozen=True):
         form = Form(self.guard.check(request))
         goal = safe_next(form.value("next"))
         try:
-            _, headers = await self.sign_in.by_passkey(request, form.raw(FIELD), form.raw("credential"))
-        except (PasskeyRefused, PasskeysUnavailable, SignInRefused, RateLimited) as error:
+            _, cookies = await self.sign_in.by_passkey(request, form.raw(FIELD), form.raw("credential"))
+        except (PasskeyRefused, PasskeysUnavailable, SignInRefused) as error:
             form.fail_with(error)
             return self.entrance(request, form, goal)
-        return _go(goal, headers)
+        return _go(goal, *cookies)
 
     async def show_code(self, request: Request) -> Response:
         """The form for the second factor."""
@@ -107,11 +107,11 @@ class SignInPage(Struct, frozen=True):
             return see_other(SIGN_IN)
         goal = safe_next(form.value("next"))
         try:
-            _, headers = await self.sign_in.by_code(request, session, form.value("code"))
-        except (CodeRefused, RateLimited) as error:
+            _, cookies = await self.sign_in.by_code(request, session, form.value("code"))
+        except CodeRefused as error:
             form.fail("code", str(error))
             return self._second_step(request, form, session, goal)
-        return _go(goal, headers)
+        return _go(goal, *cookies)
 
     async def second_passkey_options(self, request: Request) -> Response:
         """What one of the user's passkeys must sign after the password, as JSON for the page's script."""
@@ -128,15 +128,15 @@ class SignInPage(Struct, frozen=True):
             return see_other(SIGN_IN)
         goal = safe_next(form.value("next"))
         try:
-            _, headers = await self.sign_in.by_second_passkey(request, session, form.raw("credential"))
-        except (PasskeyRefused, PasskeysUnavailable, RateLimited) as error:
+            _, cookies = await self.sign_in.by_second_passkey(request, session, form.raw("credential"))
+        except (PasskeyRefused, PasskeysUnavailable) as error:
             form.fail_with(error)
             return self._second_step(request, form, session, goal)
-        return _go(goal, headers)
+        return _go(goal, *cookies)
 
     async def sign_out(self, viewer: Viewer, _: Form) -> Response:
-        headers = await self.database.commit(self.sessions.sign_out, viewer.session, actor=viewer.actor)
-        return _go(SIGN_IN, headers)
+        cookie = await self.database.commit(self.sessions.sign_out, viewer.session, actor=viewer.actor)
+        return _go(SIGN_IN, cookie)
 
     async def show_reset(self, request: Request) -> Response:
         """The form that asks for a link to a new password."""
@@ -147,11 +147,8 @@ class SignInPage(Struct, frozen=True):
         form = Form(self.guard.check(request))
         email = form.email()
         if not form.faults:
-            try:
-                self.resets.require(request.limited_as, message=_TOO_MANY)
-                await self.change_password.ask_for_link(email, actor=_stranger(request))
-            except RateLimited as error:
-                form.fail_with(error)
+            self.resets.require(request.limited_as, message=_TOO_MANY)
+            await self.change_password.ask_for_link(email, actor=_stranger(request))
         return self._page(request, "password_ask.html", form, email=email, is_sent=not form.faults)
 
     async def show_new_password(self, request: Request) -> Response:
@@ -219,9 +216,9 @@ def _stranger(request: Request) -> Actor:
     return Actor(ActorKind.USER, "not signed in", request.client)
 
 
-def _go(place: str, headers: dict[str, str]) -> Response:
+def _go(place: str, *cookies: str) -> Response:
     response = see_other(place)
-    response.headers.update(headers)
+    response.cookies = cookies
     return response
 
 
@@ -263,7 +260,7 @@ class OidcPage:
         try:
             self._sign_in.limit_client(request)
             response = see_other(await gateway.sign_in_url(attempt))
-        except (OidcUnavailable, RateLimited) as error:
+        except OidcUnavailable as error:
             return self._fail(request, error, goal)
         expires = (self._clock() + ATTEMPT_LASTS).timestamp()
         kept = json.dumps({"attempt": asdict(attempt), "goal": goal, "expires": expires})
@@ -278,12 +275,10 @@ class OidcPage:
         try:
             attempt, goal = self._read(request, state or "")
             identity = await gateway.redeem(attempt, _require_code(code, error))
-            session, headers = await self._by_oidc.begin(request, identity)
+            session, cookies = await self._by_oidc.begin(request, identity)
         except (OidcRefused, OidcUnavailable, SignInRefused) as refusal:
             return self._fail(request, refusal, goal)
-        response = see_other(goal if session.is_complete else second_step(goal))
-        response.headers.update(headers)
-        return response
+        return _go(goal if session.is_complete else second_step(goal), *cookies)
 
     def _read(self, request: Request, state: str) -> tuple[OidcAttempt, str]:
         """Raises OidcRefused if this browser has not begun this attempt."""

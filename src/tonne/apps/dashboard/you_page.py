@@ -244,17 +244,17 @@ class InvitationPage(Struct, frozen=True):
         if password != form.raw("repeat"):
             form.fail("repeat", "The two passwords differ. Enter the same password twice.")
         if not form.faults:
-            password_hash = await self.passwords.hash(password)
+            password_hash = await self.passwords.hash(password, request.limited_as)
             with form.catch():
                 async with self.database.transaction() as tx:
                     user, link = await accept_as_new_user(
                         tx, token, name, password_hash, address=request.client, now=now
                     )
-                    _, headers = await self.sessions.begin(tx, user, request, is_complete=True, is_strong=False)
+                    _, cookies = await self.sessions.begin(tx, user, request, is_complete=True, is_strong=False)
         if form.faults:
             return await self._page(request, form, name=name)
         response = see_other(organisation_base(Mode.LIVE, link.organisation_id or ""))
-        response.headers.update(headers)
+        response.cookies = cookies
         return response
 
     async def _page(self, request: Request, form: Form, name: str = "") -> Response:

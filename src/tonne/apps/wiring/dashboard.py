@@ -30,7 +30,7 @@ class Dashboard(Struct, frozen=True):
 def open_dashboard(
     database: Database, renderer: Renderer, guard: FormGuard, box: SecretBox, *, clock: Clock, settings: Settings
 ) -> Dashboard:
-    sessions, passwords = Sessions(database, settings, clock), Passwords()
+    sessions, passwords = Sessions(database, settings, clock, box), Passwords()
     passkeys = Passkeys(database, settings, clock)
     sign_in = SignIn(database, sessions, passwords, box, passkeys=passkeys, clock=clock)
     change_password = ChangePassword(database, passwords, clock=clock, settings=settings)

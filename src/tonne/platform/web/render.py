@@ -177,7 +177,9 @@ class Renderer:
     def error(self, refusal: TonneError, request_id: str, request: Request) -> Response:
         """Render an error as a page. Internal errors show the request id."""
         status = STATUS[refusal.kind]
-        is_translated = not request.location.startswith(_ENGLISH_PAGES)
+        # Also people who cannot sign in are told so in their language.
+        is_limited = refusal.kind is Kind.RATE_LIMITED
+        is_translated = is_limited or not request.location.startswith(_ENGLISH_PAGES)
         _ = visitor_language(request).translator if is_translated else translator(DEFAULT_LANGUAGE)
         return self.page(
             request,

@@ -151,7 +151,7 @@ class ChangePassword:
         link = await self._database.commit(require_link, token, PASSWORD_RESET, now)
         check_new_password(password, link.email)
         # Outside of a transaction: hashing takes long.
-        password_hash = await self._passwords.hash(password)
+        password_hash = await self._passwords.hash(password, link.email)
         async with self._database.transaction() as tx:
             link = await require_link(tx, token, PASSWORD_RESET, now)
             found = await store.find_user_by_email(tx, link.email)
@@ -164,10 +164,10 @@ class ChangePassword:
     async def by_password(self, user: User, old: str, new: str, *, but_session: str, actor: Actor) -> None:
         """Raises SignInRefused or PasswordInvalid. All sessions except `but_session` end."""
         found = await self._database.run(store.find_user_by_email, user.email)
-        if found is None or not await self._passwords.is_right(found[1], old):
+        if found is None or not await self._passwords.is_right(found[1], old, user.id):
             raise SignInRefused("Your current password is wrong.", field="old_password")
         check_new_password(new, user.email)
-        password_hash = await self._passwords.hash(new)
+        password_hash = await self._passwords.hash(new, user.id)
         await self._database.commit(self._store, user, password_hash, but_session=but_session, actor=actor)
 
     async def _store(self, tx: Connection, user: User, password_hash: str, *, but_session: str, actor: Actor) -> None:

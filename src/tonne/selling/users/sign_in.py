@@ -19,8 +19,10 @@ from tonne.platform.http.route import Request
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Clock, new_id
+from tonne.platform.values.language import N_
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.users import store
+from tonne.selling.users.devices import Devices
 from tonne.selling.users.errors import CodeRefused, SignInRefused
 from tonne.selling.users.model import User, UserSession
 from tonne.selling.users.passwords import Passwords, needs_rehash
@@ -39,9 +41,10 @@ _MAX_AGENT = 300
 
 
 class Sessions:
-    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+    def __init__(self, database: Database, settings: Settings, clock: Clock, box: SecretBox) -> None:
         self._database = database
         self._clock = clock
+        self.devices = Devices(settings, clock, box)
         is_https = settings.base_url.startswith("https://")
         self._name = "__Host-tonne_session" if is_https else "tonne_session"
         self._attributes = "Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if is_https else "")
@@ -62,8 +65,8 @@ class Sessions:
 
     async def begin(
         self, tx: Connection, user: User, request: Request, *, is_complete: bool, is_strong: bool
-    ) -> tuple[UserSession, dict[str, str]]:
-        """A new session, and the header that sets its cookie."""
+    ) -> tuple[UserSession, list[str]]:
+        """A new session, and its cookie. If it is complete, the browser is known from now on."""
         now, token = self._clock(), secrets.token_urlsafe(32)
         lasts = LASTS if is_complete else INCOMPLETE_LASTS
         agent = request.headers.get(b"user-agent", b"").decode("latin-1")[:_MAX_AGENT]
@@ -79,21 +82,20 @@ class Sessions:
             agent=agent,
         )
         await store.insert_session(tx, session, hash_token(token))
-        return session, {"Set-Cookie": self._cookie(token, lasts)}
+        known = [self.devices.cookie(user)] if is_complete else []
+        return session, [self._cookie(token, lasts), *known]
 
-    async def complete(
-        self, tx: Connection, pending: UserSession, request: Request
-    ) -> tuple[UserSession, dict[str, str]]:
+    async def complete(self, tx: Connection, pending: UserSession, request: Request) -> tuple[UserSession, list[str]]:
         """After the second factor: a new session replaces the one that waited for it."""
         await store.revoke_session(tx, pending.user.id, pending.id, self._clock())
         return await self.begin(tx, pending.user, request, is_complete=True, is_strong=True)
 
-    async def sign_out(self, tx: Connection, session: UserSession, *, actor: Actor) -> dict[str, str]:
-        """Returns the header that deletes the cookie."""
+    async def sign_out(self, tx: Connection, session: UserSession, *, actor: Actor) -> str:
+        """Returns what deletes the cookie. The browser stays known."""
         now = self._clock()
         await store.revoke_session(tx, session.user.id, session.id, now)
         await audit.record(tx, None, "user.signed_out", by=actor.at(now), subject_id=session.user.id)
-        return {"Set-Cookie": self._cookie("", timedelta(0))}
+        return self._cookie("", timedelta(0))
 
     async def end(self, tx: Connection, user: User, session_id: str, *, actor: Actor) -> None:
         """End a session of the user, if it has not ended."""
@@ -127,9 +129,13 @@ def is_recent(session: UserSession, now: datetime, within: timedelta) -> bool:
     return now - session.created_at <= within
 
 
-# Attempts for one email address, and for the codes of one user, from anywhere: 10 at once, then one every 90 seconds.
+# Attempts for one e-mail address from one network, attempts in one known browser, and codes of one user: 10 at once,
+# then one every 90 seconds.
 ATTEMPTS = 10
 ATTEMPTS_PER_S = 1 / 90
+# Attempts for one e-mail address from all networks together, known browsers excepted.
+ACCOUNT_ATTEMPTS = 100
+ACCOUNT_ATTEMPTS_PER_S = 1 / 20
 # Attempts from one network address, for any user.
 CLIENT_ATTEMPTS = 30
 CLIENT_ATTEMPTS_PER_S = 1 / 10
@@ -137,7 +143,7 @@ CLIENT_ATTEMPTS_PER_S = 1 / 10
 CHALLENGES = 30
 CHALLENGES_PER_S = 1 / 2
 _DEMO_FROM_ELSEWHERE = "Users of the demo can sign in only on the machine that runs it."
-_TOO_MANY = "Too many attempts to sign in. Wait a few minutes, then try again."
+_TOO_MANY = N_("Too many attempts to sign in. Wait a few minutes, then try again.")
 
 
 def user_actor(user: User, request: Request) -> Actor:
@@ -145,7 +151,7 @@ def user_actor(user: User, request: Request) -> Actor:
 
 
 class SignIn:
-    """All ways to sign in return the session and the headers that set its cookie."""
+    """All ways to sign in return the session and the cookies to set."""
 
     def __init__(
         self,
@@ -165,45 +171,46 @@ class SignIn:
         self._passkeys = passkeys
         self._clock = clock
         self._by_email = TokenBuckets("sign_in_email", ATTEMPTS_PER_S, ATTEMPTS, timer)
+        self._by_device = TokenBuckets("sign_in_device", ATTEMPTS_PER_S, ATTEMPTS, timer)
+        self._by_account = TokenBuckets("sign_in_account", ACCOUNT_ATTEMPTS_PER_S, ACCOUNT_ATTEMPTS, timer)
         self._by_client = TokenBuckets("sign_in_client", CLIENT_ATTEMPTS_PER_S, CLIENT_ATTEMPTS, timer)
         self._codes = TokenBuckets("sign_in_code", ATTEMPTS_PER_S, ATTEMPTS, timer)
         self._challenges = TokenBuckets("passkey_challenges", CHALLENGES_PER_S, CHALLENGES, timer)
 
     @property
     def limits(self) -> tuple[TokenBuckets, ...]:
-        return self._by_email, self._by_client, self._codes, self._challenges
+        return self._by_email, self._by_device, self._by_account, self._by_client, self._codes, self._challenges
 
-    async def by_password(self, request: Request, email: str, password: str) -> tuple[UserSession, dict[str, str]]:
+    async def by_password(self, request: Request, email: str, password: str) -> tuple[UserSession, list[str]]:
         """A complete session, or one that waits for the second factor. Raises SignInRefused or RateLimited."""
-        self.limit_client(request)
-        self._by_email.require(email.lower(), message=_TOO_MANY)
+        asker = await self._limit_email(request, email.lower())
         found = await self._database.run(store.find_user_by_email, email)
         user, stored_hash = found or (None, None)
-        is_right = await self._passwords.is_right(stored_hash, password)
+        is_right = await self._passwords.is_right(stored_hash, password, asker)
         if user is None or not is_right or user.disabled_at is not None:
             raise SignInRefused
         require_demo_is_local(user, request)
         new_hash = None
         if stored_hash is not None and needs_rehash(stored_hash):
-            new_hash = await self._passwords.hash(password)
+            new_hash = await self._passwords.hash(password, asker)
         async with self._database.transaction() as tx:
             if new_hash is not None:
                 await store.set_password_hash(tx, user.id, new_hash)
-            session, headers = await self._sessions.begin(
+            session, cookies = await self._sessions.begin(
                 tx, user, request, is_complete=not user.has_second_factor, is_strong=False
             )
             if session.is_complete:
                 await record_sign_in(tx, session, request, self._clock())
-        return session, headers
+        return session, cookies
 
-    async def by_code(self, request: Request, pending: UserSession, code: str) -> tuple[UserSession, dict[str, str]]:
+    async def by_code(self, request: Request, pending: UserSession, code: str) -> tuple[UserSession, list[str]]:
         """The second step: a code of the authenticator app, or a recovery code. Raises CodeRefused or RateLimited."""
         self.limit_attempts(pending.user)
         async with self._database.transaction() as tx:
             await self.accept_code(tx, pending.user, code)
-            session, headers = await self._sessions.complete(tx, pending, request)
+            session, cookies = await self._sessions.complete(tx, pending, request)
             await record_sign_in(tx, session, request, self._clock())
-        return session, headers
+        return session, cookies
 
     async def passkey_options(self, request: Request, browser: str, pending: UserSession | None = None) -> str:
         """What the browser's passkey must sign, as JSON. `browser` is the token of its forms.
@@ -215,7 +222,7 @@ class SignIn:
             return await self._passkeys.sign_in_options(Purpose.SIGN_IN, browser)
         return await self._passkeys.sign_in_options(Purpose.SECOND_FACTOR, pending.id, pending.user)
 
-    async def by_passkey(self, request: Request, browser: str, answer: str) -> tuple[UserSession, dict[str, str]]:
+    async def by_passkey(self, request: Request, browser: str, answer: str) -> tuple[UserSession, list[str]]:
         """A passkey alone: it is in the user's possession, and the device has verified the user.
 
         Raises PasskeyRefused, SignInRefused, PasskeysUnavailable or RateLimited.
@@ -225,21 +232,39 @@ class SignIn:
         async with self._database.transaction() as tx:
             user = await self._passkeys.verify(tx, challenge, answer)
             require_demo_is_local(user, request)
-            session, headers = await self._sessions.begin(tx, user, request, is_complete=True, is_strong=True)
+            session, cookies = await self._sessions.begin(tx, user, request, is_complete=True, is_strong=True)
             await record_sign_in(tx, session, request, self._clock())
-        return session, headers
+        return session, cookies
 
     async def by_second_passkey(
         self, request: Request, pending: UserSession, answer: str
-    ) -> tuple[UserSession, dict[str, str]]:
+    ) -> tuple[UserSession, list[str]]:
         """The second step with a passkey. Raises PasskeyRefused, PasskeysUnavailable or RateLimited."""
         self.limit_attempts(pending.user)
         challenge = await self._passkeys.use_sign_in_challenge(Purpose.SECOND_FACTOR, pending.id)
         async with self._database.transaction() as tx:
             await self._passkeys.verify(tx, challenge, answer, user=pending.user)
-            session, headers = await self._sessions.complete(tx, pending, request)
+            session, cookies = await self._sessions.complete(tx, pending, request)
             await record_sign_in(tx, session, request, self._clock())
-        return session, headers
+        return session, cookies
+
+    async def _limit_email(self, request: Request, email: str) -> str:
+        """In whose name the attempt waits: the network, or a browser in which this user has signed in before.
+
+        Strangers use up neither the attempts nor the turns of a known browser, also not those in the same network.
+        Raises RateLimited.
+        """
+        device = self._sessions.devices.read(request)
+        if (
+            device is not None
+            and self._by_device.consume(device.id).allowed
+            and await self._database.run(store.is_known, device.user_id, email, device.since)
+        ):
+            return device.id
+        self.limit_client(request)
+        self._by_email.require(f"{request.limited_as} {email}", message=_TOO_MANY)
+        self._by_account.require(email, message=_TOO_MANY)
+        return request.limited_as
 
     def limit_client(self, request: Request) -> None:
         """Raises RateLimited."""

@@ -286,13 +286,25 @@ async def revoke_session(tx: Connection, user_id: str, session_id: str, now: dat
 
 
 REVOKE_SESSIONS = """
+WITH devices AS (UPDATE users SET devices_since = $2 WHERE id = $1)
 UPDATE user_sessions SET revoked_at = $2 WHERE user_id = $1 AND revoked_at IS NULL AND id <> $3
 """
 
 
 async def revoke_sessions(tx: Connection, user_id: str, now: datetime, *, but: str = "") -> None:
-    """All sessions of the user, except the one with the id `but`."""
+    """All sessions of the user, except the one with the id `but`. No browser is known any more."""
     await tx.execute(REVOKE_SESSIONS, user_id, now, but)
+
+
+IS_KNOWN = """
+SELECT true FROM users
+WHERE id = $1 AND email = lower($2) AND disabled_at IS NULL AND (devices_since IS NULL OR devices_since < $3)
+"""
+
+
+async def is_known(connection: Connection, user_id: str, email: str, since: datetime) -> bool:
+    """Whether a browser in which the user signed in at this time is still known, and the address is theirs."""
+    return await connection.fetchval(IS_KNOWN, user_id, email, since) is True
 
 
 PRUNE_SESSIONS = """

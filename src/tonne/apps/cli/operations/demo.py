@@ -260,7 +260,7 @@ async def _create_operator(tx: Connection, box: SecretBox) -> DemoOperator:
 async def _create_user(tx: Connection, email: str, name: str, *, is_operator: bool) -> tuple[User, str]:
     """A user with a random password, or a new password if the user exists: only its hash is stored."""
     password = "-".join(secrets.token_hex(2) for _ in range(4))
-    password_hash = await Passwords().hash(password)
+    password_hash = await Passwords().hash(password, email)
     found = await find_user_by_email(tx, email)
     if found is not None:
         await set_password_hash(tx, found[0].id, password_hash)

@@ -27,7 +27,7 @@ class OidcSignIn:
         self._clock = clock
         self._settings = settings
 
-    async def begin(self, request: Request, identity: OidcIdentity) -> tuple[UserSession, dict[str, str]]:
+    async def begin(self, request: Request, identity: OidcIdentity) -> tuple[UserSession, list[str]]:
         """A complete session, or one that waits for the second factor. Raises OidcRefused or SignInRefused."""
         self._require_domain(identity)
         now = self._clock()
@@ -40,12 +40,12 @@ class OidcSignIn:
             if user is None or user.disabled_at is not None:
                 raise OidcRefused("Your user is disabled. Ask an owner of your organisation or the operator.")
             require_demo_is_local(user, request)
-            session, headers = await self._sessions.begin(
+            session, cookies = await self._sessions.begin(
                 tx, user, request, is_complete=not user.has_second_factor, is_strong=False
             )
             if session.is_complete:
                 await record_sign_in(tx, session, request, now)
-        return session, headers
+        return session, cookies
 
     def _require_domain(self, identity: OidcIdentity) -> None:
         domains = self._settings.oidc_domains

@@ -221,7 +221,9 @@ CREATE TABLE users (
     -- The time step of the last code that was accepted: a code is valid once.
     totp_step      bigint NOT NULL DEFAULT 0,
     created_at     timestamptz NOT NULL,
-    disabled_at    timestamptz
+    disabled_at    timestamptz,
+    -- Browsers in which the user signed in up to then are no longer known.
+    devices_since  timestamptz
 );
 
 CREATE TABLE memberships (
