@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 from tests.architecture.schema import tables
 from tests.architecture.source import Module, functions, package
+from tonne.platform.db.queues import Queue
 from tonne.platform.keys.sealed import SealedSecrets
 
 _SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\s", re.IGNORECASE)
@@ -120,6 +121,14 @@ def statements_of(sealed: SealedSecrets) -> tuple[str, ...]:
     return sealed.list_in_use, sealed.count, sealed.lock_others, sealed.update
 
 
+def _composed(value: object) -> tuple[str, ...]:
+    """The statements of secrets or of queues, which are composed of the names that a package declares."""
+    if isinstance(value, SealedSecrets):
+        return statements_of(value)
+    queues = value if isinstance(value, tuple) else ()
+    return tuple(queue.sql for queue in queues if isinstance(queue, Queue))
+
+
 @cache
 def texts() -> tuple[Statement, ...]:
     """Everything in the package that is SQL: the constants, the queries of invariants and checks, and composed ones."""
@@ -129,12 +138,7 @@ def texts() -> tuple[Statement, ...]:
         for node in module.nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value)
     )
-    composed = (
-        Statement(module, name, sql)
-        for module, name, value in _values()
-        if isinstance(value, SealedSecrets)
-        for sql in statements_of(value)
-    )
+    composed = (Statement(module, name, sql) for module, name, value in _values() for sql in _composed(value))
     return (*statements(), *written, *composed)
 
 

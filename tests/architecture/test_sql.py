@@ -24,6 +24,8 @@ def test_composed_statements_belong_to_the_module_that_declares_them() -> None:
     found = {(text.module.name, table) for text in texts() if text.name == "SEALED" for table in text.changed_tables}
     assert ("src/tonne/channels/webhooks/sealed.py", "webhooks") in found
     assert {table for _, table in found} == {sealed.table for sealed in ALL_SEALED}
+    queues = {(text.module.name, table) for text in texts() if text.name == "QUEUES" for table in text.read_tables}
+    assert ("src/tonne/money/refunds/waiting.py", "refunds") in queues
 
 
 def test_every_statement_is_an_upper_case_constant() -> None:

@@ -4,22 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.money.cards.gateways.metered_gateway import takes_cards
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import Queue, Topic, WaitingCheck, queue_of
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 
 
-def _due_at(column: str) -> str:
+def _due_at(name: str, column: str) -> Queue:
     """Only those that are due: a checkout waits for its customer first."""
-    return f"""
-        SELECT mode, count(*) AS depth, min({column}) AS since, min({column}) AS due
-        FROM (SELECT checkouts.mode, checkouts.{column} FROM checkouts WHERE checkouts.{column} <= now()
-              ORDER BY checkouts.{column} LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """  # noqa: S608 - our own column
+    return queue_of(name, f"checkouts WHERE {column} <= now() ORDER BY {column}", since=column, due=column)
 
 
-QUEUES = (Queue("checkouts", _due_at("next_close_at")), Queue("certificate_mails", _due_at("next_mail_at")))
+QUEUES = (_due_at("checkouts", "next_close_at"), _due_at("certificate_mails", "next_mail_at"))
 
 
 def _modes_without_gateway(settings: Settings, now: datetime) -> Sequence[object]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck, queue_of
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing
 from tonne.platform.settings.settings import Settings
 
@@ -44,13 +44,11 @@ QUEUES = (
         GROUP BY webhook.mode
         """,  # noqa: S608 - the constant above
     ),
-    Queue(
+    queue_of(
         "failing_webhooks",
-        """
-        SELECT mode, count(*) AS depth, min(failing_since) AS since, NULL::timestamptz AS due
-        FROM webhooks WHERE due_at IS NOT NULL AND failing_since IS NOT NULL AND enabled AND deleted_at IS NULL
-        GROUP BY mode
-        """,
+        "webhooks WHERE due_at IS NOT NULL AND failing_since IS NOT NULL AND enabled AND deleted_at IS NULL",
+        since="failing_since",
+        due=None,
     ),
     Queue(
         "parked_accounts",

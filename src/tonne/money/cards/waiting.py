@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
 from tonne.platform.settings.settings import Settings
 
 
@@ -13,16 +13,12 @@ def _gateway_missing(settings: Settings, _: datetime) -> Sequence[object]:
 
 QUEUES = (
     # Without those that wait for their payer's confirmation: that may take days.
-    Queue(
+    queue_of(
         "charges",
-        f"""
-        SELECT mode, count(*) AS depth, min(created_at) AS since, min(next_attempt_at) AS due
-        FROM (SELECT charges.mode, charges.created_at, charges.next_attempt_at FROM charges
-              WHERE charges.next_attempt_at IS NOT NULL AND charges.status = 'pending'
-                AND charges.confirm_until IS NULL
-              ORDER BY charges.next_attempt_at LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """,  # noqa: S608 - a number
+        """
+        charges WHERE next_attempt_at IS NOT NULL AND status = 'pending' AND confirm_until IS NULL
+        ORDER BY next_attempt_at
+        """,
     ),
 )
 WAITING = (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tonne.money.invoices.documents.seller_details import missing_settings
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 
@@ -28,24 +28,13 @@ def _since_deadline(settings: Settings, now: datetime) -> Sequence[object]:
 
 QUEUES = (
     # Open invoices have a date for their reminder or cancellation: only those that are due wait for a worker.
-    Queue(
-        "invoices",
-        f"""
-        SELECT mode, count(*) AS depth, min(next_attempt_at) AS since, min(next_attempt_at) AS due
-        FROM (SELECT invoices.mode, invoices.next_attempt_at FROM invoices WHERE invoices.next_attempt_at <= now()
-              ORDER BY invoices.next_attempt_at LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """,  # noqa: S608 - a number
-    ),
+    queue_of("invoices", "invoices WHERE next_attempt_at <= now() ORDER BY next_attempt_at", since="next_attempt_at"),
     # For the operator: money that no invoice expects.
-    Queue(
+    queue_of(
         "bank_transfers",
-        f"""
-        SELECT mode, count(*) AS depth, min(imported_at) AS since, NULL::timestamptz AS due
-        FROM (SELECT transfer.mode, transfer.imported_at FROM bank_transfers transfer
-              WHERE transfer.state IN ('unmatched', 'overpaid', 'to_return') LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """,  # noqa: S608 - a number
+        "bank_transfers WHERE state IN ('unmatched', 'overpaid', 'to_return')",
+        since="imported_at",
+        due=None,
     ),
 )
 

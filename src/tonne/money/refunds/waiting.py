@@ -1,18 +1,8 @@
 """The queues of refunds, and what `tonne doctor` warns of."""
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
 
-QUEUES = (
-    Queue(
-        "refunds",
-        f"""
-        SELECT mode, count(*) AS depth, min(created_at) AS since, min(next_attempt_at) AS due
-        FROM (SELECT refunds.mode, refunds.created_at, refunds.next_attempt_at FROM refunds
-              WHERE refunds.next_attempt_at IS NOT NULL ORDER BY refunds.next_attempt_at LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """,  # noqa: S608 - our own words
-    ),
-)
+QUEUES = (queue_of("refunds", "refunds WHERE next_attempt_at IS NOT NULL ORDER BY next_attempt_at"),)
 WAITING = (
     WaitingCheck(
         "live refunds by card succeed at the first attempt and within a day",

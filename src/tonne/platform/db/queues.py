@@ -44,6 +44,19 @@ class Queue(Struct, frozen=True):
     modes: tuple[str, ...] = MODES
 
 
+def queue_of(
+    name: str, rows: str, *, since: str = "created_at", due: str | None = "next_attempt_at", mode: str | None = None
+) -> Queue:
+    """Counts what `rows` selects, which is all that follows FROM. `mode` is for tables that have no such column."""
+    sql = f"""
+    SELECT mode, count(*) AS depth, min(since) AS since, min(due) AS due
+    FROM (SELECT {f"'{mode}' AS mode" if mode else "mode"}, {since} AS since, {due or "NULL::timestamptz"} AS due
+          FROM {rows} LIMIT {MAX_COUNTED}) AS each
+    GROUP BY mode
+    """  # noqa: S608 - our own queries
+    return Queue(name, sql, (mode,) if mode else MODES)
+
+
 class QueueState(Struct, frozen=True):
     """`oldest_s` is how long the oldest row has been waiting, `overdue_s` how long the first was due for a worker."""
 

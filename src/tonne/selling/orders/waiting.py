@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck, queue_of
 from tonne.platform.settings.settings import Settings
 from tonne.selling.orders.model import OrderStatus
 
@@ -29,15 +29,7 @@ QUEUES = (
     _orders_in(OrderStatus.PLACED),
     _orders_in(OrderStatus.PAID),
     _orders_in(OrderStatus.RETIRING),
-    Queue(
-        "order_mails",
-        f"""
-        SELECT mode, count(*) AS depth, min(created_at) AS since, min(due_at) AS due
-        FROM (SELECT order_mails.mode, order_mails.created_at, order_mails.due_at FROM order_mails
-              ORDER BY order_mails.due_at LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """,  # noqa: S608 - our own words
-    ),
+    queue_of("order_mails", "order_mails ORDER BY due_at", due="due_at"),
 )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck, queue_of
 from tonne.platform.settings.settings import Settings
 from tonne.supply.retirements.confirmations.work_list import IS_HELD
 
@@ -27,15 +27,7 @@ QUEUES = (
         ) AS waiting
         """,  # noqa: S608 - a number
     ),
-    Queue(
-        "pooled_units",
-        f"""
-        SELECT mode, count(*) AS depth, min(opened_at) AS since, min(close_at) AS due
-        FROM (SELECT parcels.mode, parcels.opened_at, parcels.close_at FROM parcels WHERE parcels.status = 'open'
-              ORDER BY parcels.close_at LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """,  # noqa: S608 - a number
-    ),
+    queue_of("pooled_units", "parcels WHERE status = 'open' ORDER BY close_at", since="opened_at", due="close_at"),
 )
 WAITING = (
     WaitingCheck(

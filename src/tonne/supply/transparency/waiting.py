@@ -1,18 +1,14 @@
 """The queue of the transparency log, and what `tonne doctor` warns of."""
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import Queue, Topic, WaitingCheck, queue_of
 from tonne.supply.transparency.witness_outcomes import WitnessProblem
 
 QUEUES = (
-    Queue(
+    queue_of(
         "log_statements",
-        f"""
-        SELECT mode, count(*) AS depth, min(recorded_at) AS since, min(recorded_at) AS due
-        FROM (SELECT log_statements.mode, log_statements.recorded_at FROM log_statements
-              WHERE log_statements.log_id IS NULL
-              ORDER BY log_statements.mode, log_statements.id LIMIT {MAX_COUNTED}) AS each
-        GROUP BY mode
-        """,  # noqa: S608 - a number
+        "log_statements WHERE log_id IS NULL ORDER BY mode, id",
+        since="recorded_at",
+        due="recorded_at",
     ),
     Queue(
         "failing_witnesses",

@@ -1,43 +1,28 @@
 """The queues of mails, and what `tonne doctor` warns of."""
 
-from tonne.platform.db.queues import MAX_COUNTED, Queue, Topic, WaitingCheck
+from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
 from tonne.platform.documents.mail.outbox import AWAY
 
 # Mails have no mode.
 _NO_MODE = "any"
 
 QUEUES = (
-    Queue(
+    queue_of(
         "mails",
-        f"""
-        SELECT '{_NO_MODE}' AS mode, count(*) AS depth, min(created_at) AS since, min(next_attempt_at) AS due
-        FROM (SELECT mails.created_at, mails.next_attempt_at FROM mails
-              WHERE mails.sent_at IS NULL AND mails.next_attempt_at IS NOT NULL
-              ORDER BY mails.urgency, mails.next_attempt_at LIMIT {MAX_COUNTED}) AS each
-        """,  # noqa: S608 - our own words
-        (_NO_MODE,),
+        "mails WHERE sent_at IS NULL AND next_attempt_at IS NOT NULL ORDER BY urgency, next_attempt_at",
+        mode=_NO_MODE,
     ),
     # For the operator: they were refused for good.
-    Queue(
+    queue_of(
         "failed_mails",
-        f"""
-        SELECT '{_NO_MODE}' AS mode, count(*) AS depth, min(created_at) AS since, NULL::timestamptz AS due
-        FROM (SELECT mails.created_at FROM mails
-              WHERE mails.sent_at IS NULL AND mails.next_attempt_at IS NULL AND mails.held_reason IS NULL
-                AND mails.discarded_at IS NULL
-              LIMIT {MAX_COUNTED}) AS each
-        """,  # noqa: S608 - our own words
-        (_NO_MODE,),
+        """
+        mails WHERE sent_at IS NULL AND next_attempt_at IS NULL AND held_reason IS NULL AND discarded_at IS NULL
+        """,
+        due=None,
+        mode=_NO_MODE,
     ),
     # They wait for nobody: test mode sends no mail to strangers.
-    Queue(
-        "held_mails",
-        f"""
-        SELECT '{_NO_MODE}' AS mode, count(*) AS depth, min(created_at) AS since, NULL::timestamptz AS due
-        FROM (SELECT mails.created_at FROM mails WHERE mails.held_reason IS NOT NULL LIMIT {MAX_COUNTED}) AS each
-        """,  # noqa: S608 - our own words
-        (_NO_MODE,),
-    ),
+    queue_of("held_mails", "mails WHERE held_reason IS NOT NULL", due=None, mode=_NO_MODE),
 )
 
 
