@@ -12,6 +12,7 @@ from tests.integration import node_packages
 PACKAGES = {
     "nginx": "nginx",
     "promtool": "prometheus",
+    "amtool": "prometheus-alertmanager",
     "node": "nodejs",
     "npm": "npm",
     "haproxy": "haproxy",

@@ -19,7 +19,7 @@ RULES = ROOT / "deploy" / "prometheus"
 BOARD = ROOT / "deploy" / "grafana" / "tonne.json"
 # Prometheus itself adds these.
 OF_PROMETHEUS = {"up"}
-METRIC = re.compile(r"\b((?:tonne|process)_[a-z_]+)\b(?:\{([^}]*)\})?")
+METRIC = re.compile(r"(?<!:)\b((?:tonne|process)_[a-z_]+)\b(?:\{([^}]*)\})?")
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
 
@@ -34,6 +34,9 @@ def _promtool(*words: str, folder: Path = RULES, text: str | None = None) -> str
 def test_the_sample_configuration_and_the_rules_are_valid() -> None:
     assert "rules found" in _promtool("check", "rules", "--lint-fatal", "alerts.yml")
     _promtool("check", "config", "prometheus.yml")
+    command = [find_program("amtool"), "check-config", "alertmanager.yml"]
+    done = subprocess.run(command, cwd=RULES, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_alert_fires_when_it_should_and_not_before() -> None:
@@ -42,6 +45,21 @@ def test_every_alert_fires_when_it_should_and_not_before() -> None:
     for name in re.findall(r"- alert: (\w+)", (RULES / "alerts.yml").read_text(encoding="utf-8")):
         firing = re.search(rf"alertname: {name}\n\s+exp_alerts:", tested)
         assert firing, f"no test in which {name} fires"
+
+
+def test_every_recording_is_used_and_every_cause_silences_its_symptoms() -> None:
+    """So that a rule that is removed fails a test: alerts are tested one by one, recordings only through them."""
+    rules = (RULES / "alerts.yml").read_text(encoding="utf-8")
+    recorded = re.findall(r"- record: (\S+)", rules)
+    assert recorded
+    for name in recorded:
+        assert len(re.findall(rf"{name}\b", rules)) > 1, name
+    causes = set(re.findall(r"\bcause: (\w+)", rules))
+    sample = (RULES / "alertmanager.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r'cause="(\w+)"', sample)) == causes
+    assert set(re.findall(r"\(\.\*,\)\?(\w+)", sample)) == causes
+    # That of orders is named by the group of the routes.
+    assert set(re.findall(r"[a-z]+", " ".join(re.findall(r'symptom_of: ([a-z,"]+)', rules)))) == causes - {"order"}
 
 
 def _board() -> dict[str, Any]:
@@ -127,7 +145,7 @@ def test_every_metric_of_the_rules_and_the_board_exists(text: str, source: str) 
     if source == "rules":
         # Expressions only: `alerts_test.yml` proves that they are used as they are.
         queries = re.findall(
-            r"expr: (?:\|\n)?(.*?)(?=\n        (?:for|labels):)",
+            r"expr: (?:\|\n)?(.*?)(?=\n(?:        (?:for|keep_firing_for|labels):|      - |\n))",
             (RULES / "alerts.yml").read_text(encoding="utf-8"),
             re.DOTALL,
         )

@@ -16,6 +16,7 @@ from tonne.apps.wiring.queues import ALL_QUEUES
 from tonne.platform.db.database import Connection, Database, PoolTimeout
 from tonne.platform.db.queues import Queue, QueueReader
 from tonne.platform.process.telemetry.metrics_text import render
+from tonne.platform.process.telemetry.objectives import objective_of
 from tonne.platform.settings.settings import Settings
 
 TOKEN = "a-secret-of-the-operator"  # noqa: S105 - of a test
@@ -49,6 +50,35 @@ async def test_requests_are_counted_by_method_route_and_status(api: ApiClient) -
     assert total(samples, "tonne_build_info") == 1
     for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"):
         assert total(samples, name) > 0, name
+
+
+async def test_every_route_has_the_group_of_its_objective(api: ApiClient, services: Services) -> None:
+    groups = {(each.method, each.path): objective_of(each.method, each.path) for each in services.routes()}
+    assert {path for (_, path), group in groups.items() if group == "none"} <= {
+        "/health/live",
+        "/health/ready",
+        "/metrics",
+    }
+    expected = {
+        ("POST", "/v1/orders/by-mass"): "order",
+        ("POST", "/v1/orders/{order_id}/cancel"): "order",
+        ("POST", "/v1/checkouts"): "order",
+        ("POST", "/v1/orders/by-mass/quote"): "estimate",
+        ("GET", "/v1/estimates/flight/{flight_estimate_id}"): "read",
+        ("POST", "/v1/webhooks"): "manage",
+        ("POST", "/checkout/{token}/pay"): "pay",
+        ("POST", "/gateways/stripe/webhook"): "pay",
+        ("GET", "/dashboard"): "pages",
+    }
+    assert {route: groups[route] for route in expected} == expected
+    with pytest.raises(LookupError):
+        objective_of("POST", "/v1/novelties")
+    await api.order()
+    await api.get("/nowhere")
+    samples = await _scrape(api)
+    assert total(samples, "tonne_http_requests_total", group="order", status="201") == 1
+    assert total(samples, "tonne_http_request_seconds_count", group="order") == 1
+    assert total(samples, "tonne_http_requests_total", group="none", route="unmatched") == 1
 
 
 async def test_nothing_that_a_client_sends_becomes_a_label(api: ApiClient, world: World) -> None:

@@ -1,12 +1,16 @@
 """The worker loop, with jobs made for the tests."""
 
 import asyncio
+import errno
 import itertools
 from collections.abc import Awaitable, Callable
 
+import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.samples import parse_samples, total
+from tonne.platform.db import errors as database_errors
 from tonne.platform.jobs import loop
 from tonne.platform.jobs.loop import Job, run_jobs
 from tonne.platform.jobs.metrics import JobMetrics
@@ -102,6 +106,37 @@ async def test_a_failing_job_is_retried_and_does_not_affect_others() -> None:
     await _run(Job("failing", failing), Job("working", working), stop=stop, poll_s=0.001)
     assert len(failures) == 4
     assert len(rounds) > 4
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "lines"),
+    [
+        (ConnectionRefusedError(), "unavailable", ["database_unavailable"]),
+        (asyncpg.CannotConnectNowError("the database system is starting up"), "unavailable", ["database_unavailable"]),
+        (OSError(errno.ENOSPC, "No space left on device"), "failed", ["job_failed"] * 40),
+        (FileNotFoundError(errno.ENOENT, "No such file", "archive"), "failed", ["job_failed"] * 40),
+    ],
+)
+async def test_operations_4_a_lost_database_is_one_line_and_no_failure_of_each_job(
+    error: Exception, outcome: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short restart of the database logged 581 tracebacks, and opened a ticket for 34 of 42 jobs."""
+    monkeypatch.setattr(database_errors, "_outage_logged_at", float("-inf"))
+    stop, metrics, runs = asyncio.Event(), JobMetrics(), 0
+
+    async def failing() -> bool:
+        nonlocal runs
+        runs += 1
+        if runs == 40:
+            stop.set()
+        raise error
+
+    with capture_logs() as logged:
+        jobs = [Job(f"job {number}", failing) for number in range(40)]
+        await asyncio.wait_for(run_jobs(jobs, stop, FOREVER_S, metrics), 60)
+    assert [line["event"] for line in logged] == lines
+    samples = parse_samples(render([metric.snapshot() for metric in metrics.metrics]).decode())
+    assert total(samples, "tonne_job_runs_total", outcome=outcome) == 40
 
 
 async def test_the_pause_grows_with_every_failure_in_a_row() -> None:

@@ -1,6 +1,10 @@
 """The errors of database calls, and which of them mean that the database itself is unavailable."""
 
+import errno
+import time
+
 import asyncpg
+import structlog
 
 from tonne.platform.values.errors import Kind, TonneError
 
@@ -18,6 +22,12 @@ _UNAVAILABLE = (
 # Subclasses of the above that one statement or one row causes: a statement timeout, and a value that asyncpg cannot
 # encode (a private class, which is the only `ValueError` among the interface errors).
 _STATEMENT = (asyncpg.QueryCanceledError, ValueError)
+# Errors of files of this process. Sockets do not raise them.
+_OF_FILES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+# An outage is logged once in this time by each process, however many jobs and requests it fails.
+LOG_OUTAGE_EVERY_S = 60.0
+_outage_logged_at = float("-inf")
+_log = structlog.get_logger()
 
 
 # Signs of load or of a conflict with another transaction: what failed may be tried again.
@@ -31,7 +41,20 @@ REPEATABLE = (
 
 def is_database_unavailable(error: BaseException) -> bool:
     """True when any other statement would fail in the same way, so that trying the next row is pointless."""
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in _OF_FILES):
+        return False
     return isinstance(error, _UNAVAILABLE) and not isinstance(error, _STATEMENT)
+
+
+def log_outage(error: BaseException) -> bool:
+    """False if the error is not an outage of the database. An outage is one line per process and minute."""
+    global _outage_logged_at  # noqa: PLW0603 - the log belongs to the whole process
+    if not is_database_unavailable(error):
+        return False
+    if time.monotonic() - _outage_logged_at >= LOG_OUTAGE_EVERY_S:
+        _outage_logged_at = time.monotonic()
+        _log.warning("database_unavailable", error=repr(error))
+    return True
 
 
 # Raised by the triggers that call refuse_while_held().

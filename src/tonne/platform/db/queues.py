@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld
+from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld, log_outage
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Labels, Metric, MetricKind, Snapshot
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By
@@ -101,7 +101,8 @@ class QueueReader:
                 async with asyncio.timeout(READ_WITHIN_S):
                     states = self._states(await self._fetch())
             except (TimeoutError, *DATABASE_ERRORS) as error:
-                _log.warning("queues_not_read", error=repr(error))
+                if not log_outage(error):
+                    _log.warning("queues_not_read", error=repr(error))
                 await self.close()
             snapshots = [_success(0)] if states is None else _snapshots(states)
             self._kept = self._monotonic() + KEEP_S, states, snapshots

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import structlog
 
+from tonne.platform.db.errors import log_outage
 from tonne.platform.db.queues import HoldWatch
 from tonne.platform.http import errors
 from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
@@ -264,7 +265,11 @@ def _error_response(error: Exception, refusal: TonneError, show_error: ShowError
     request_id = asgi["tonne"]["request_id"]
     # A load balancer that asks a draining server whether it is ready is no error.
     is_planned = isinstance(refusal, errors.ServiceUnavailable) and refusal.is_draining
-    if isinstance(refusal, (errors.InternalError, errors.ServiceUnavailable)) and not is_planned:
+    if (
+        isinstance(refusal, (errors.InternalError, errors.ServiceUnavailable))
+        and not is_planned
+        and not log_outage(error)
+    ):
         _log.error("request_failed", request_id=request_id, exc_info=error)
     if show_error is not None:
         request = Request.without_body(asgi["path"], asgi["query_string"], dict(asgi["headers"]))

@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct, field
 
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
+from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable, log_outage
 from tonne.platform.events.notification import Notification, WorkKind
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.process.telemetry import tracing
@@ -107,8 +107,10 @@ async def _run(job: Job, stop: asyncio.Event, poll_s: float, metrics: JobMetrics
                     span.set(IDLE, True)
         except Exception as error:  # noqa: BLE001 - a failure must end neither this job nor the others
             failures += 1
-            metrics.fail(job.name, time.monotonic() - started)
-            _log.exception("job_failed", job=job.name, failures=failures)
+            is_outage = log_outage(error)
+            metrics.fail(job.name, time.monotonic() - started, "unavailable" if is_outage else "failed")
+            if not is_outage:
+                _log.exception("job_failed", job=job.name, failures=failures)
             # Notifications do not end the back-off: with traffic, a failing job would run all the time.
             await _sleep(_back_off_s(error, failures, poll_s), stop)
         else:

@@ -12,7 +12,10 @@ class JobMetrics:
 
     def __init__(self) -> None:
         self._runs = instruments.CounterFamily(
-            "tonne_job_runs_total", "Runs of jobs: worked, idle (nothing was due) or failed.", "job_name", "outcome"
+            "tonne_job_runs_total",
+            "Runs of jobs: worked, idle (nothing was due), failed, or unavailable (the database was away).",
+            "job_name",
+            "outcome",
         )
         self._seconds = instruments.HistogramFamily(
             "tonne_job_run_seconds", "Duration of runs that were not idle.", "job_name", bounds=instruments.SLOW_BOUNDS
@@ -38,7 +41,7 @@ class JobMetrics:
 
     def register(self, job: str) -> None:
         """Series exist from the start of the worker: an increase from nothing to one failure would not be seen."""
-        for outcome in ("worked", "idle", "failed"):
+        for outcome in ("worked", "idle", "failed", "unavailable"):
             self._runs.of(job, outcome)
         self._succeeded_at[job] = time.time()
 
@@ -58,9 +61,9 @@ class JobMetrics:
             self._worked_at[job] = time.time()
             self._seconds.of(job).observe(seconds)
 
-    def fail(self, job: str, seconds: float) -> None:
+    def fail(self, job: str, seconds: float, outcome: str = "failed") -> None:
         self._begun_at.pop(job, None)
-        self._runs.inc(job, "failed")
+        self._runs.inc(job, outcome)
         self._failed_at[job] = time.time()
         self._failures[job] = self._failures.get(job, 0) + 1
         self._seconds.of(job).observe(seconds)

@@ -19,7 +19,7 @@ from tonne.channels.webhooks.delivery.turn import SLOW_TURN_S, SharedEventReads,
 from tonne.channels.webhooks.model import Lease
 from tonne.channels.webhooks.sending.sender import Sender
 from tonne.platform.db.database import Database
-from tonne.platform.db.errors import is_database_unavailable
+from tonne.platform.db.errors import log_outage
 from tonne.platform.events.notification import Notification
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings
@@ -75,9 +75,8 @@ class Deliverer:
                 # Cursor, back-off and attempt change together, and only under a valid fencing token.
                 await reader.settle(lease, batch, outcome)
         except Exception as error:
-            if not is_database_unavailable(error):
+            if not log_outage(error):
                 raise
-            _log.warning("delivery_interrupted", webhook_id=claimed.id, error=repr(error))
         finally:
             await asyncio.gather(*turn.background, return_exceptions=True)
         if turn.lease.keeper is not None:

@@ -19,7 +19,7 @@ from tonne.channels.webhooks.delivery.outcomes import Delivered, Gone, NotSigned
 from tonne.channels.webhooks.delivery.schedule import pause_after
 from tonne.channels.webhooks.model import EventBatch, Lease, ParkedAccount
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.errors import is_database_unavailable
+from tonne.platform.db.errors import is_database_unavailable, log_outage
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import new_id, replace
 
@@ -237,7 +237,7 @@ async def retry_until(
         except Exception as error:
             if not is_database_unavailable(error) or time.monotonic() + pause_s > expires_at:
                 raise
-            _log.warning("settlement_retried", error=repr(error))
+            log_outage(error)
         await asyncio.sleep(pause_s)
         pause_s = min(MAX_PAUSE_S, pause_s * 2)
         attempt = run_again or run

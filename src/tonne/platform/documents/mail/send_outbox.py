@@ -165,6 +165,9 @@ class SendMails:
             "Attempts to send a mail: sent, retried, failed for good, lease_lost, away (no connection).",
             "outcome",
         )
+        # An alert compares these two: an increase from nothing to one would not be seen.
+        for outcome in ("sent", "away"):
+            self._outcomes.of(outcome)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

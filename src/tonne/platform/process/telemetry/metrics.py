@@ -39,6 +39,7 @@ from tonne.platform.process.telemetry.instruments import (
     without_gauges,
 )
 from tonne.platform.process.telemetry.logs import LOGGED
+from tonne.platform.process.telemetry.objectives import objective_of
 
 _STARTED_AT = time.time()
 
@@ -49,9 +50,9 @@ class Metrics:
     def __init__(self, process: str) -> None:
         self.process = process
         self.in_flight = 0
-        requests = CounterFamily("tonne_http_requests_total", "Requests.", "method", "route", "status")
+        requests = CounterFamily("tonne_http_requests_total", "Requests.", "method", "group", "route", "status")
         seconds = HistogramFamily(
-            "tonne_http_request_seconds", "Duration of requests.", "method", "route", bounds=FAST_BOUNDS
+            "tonne_http_request_seconds", "Duration of requests.", "method", "group", "route", bounds=FAST_BOUNDS
         )
         self._requests, self._seconds = requests, seconds
         # By method, route and status: found with one look-up per request.
@@ -79,9 +80,10 @@ class Metrics:
         key = (method, route, status)
         observed = self._observed.get(key)
         if observed is None:
+            group = objective_of(method, route)
             observed = self._observed[key] = (
-                self._requests.of(method, route, str(status)),
-                self._seconds.of(method, route),
+                self._requests.of(method, group, route, str(status)),
+                self._seconds.of(method, group, route),
             )
         observed[0].value += 1
         observed[1].observe(seconds)
