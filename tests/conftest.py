@@ -218,7 +218,7 @@ async def _make_templates(databases: Databases) -> World:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Without caches and rate limits, and with a key of the operator for PDFs."""
+    """Without caches and rate limits, with a key of the operator for PDFs, and patient: machines may be busy."""
     return Settings(
         data_dir=str(tmp_path),
         public_url="http://tonne.test",
@@ -231,6 +231,9 @@ def settings(tmp_path: Path) -> Settings:
         checkouts_burst=1_000_000,
         offset_pages_burst=1_000_000,
         secret_key=base64.b64encode(b"not so secret: for tests, 32 B.!").decode(),
+        lock_timeout_s=60.0,
+        statement_timeout_s=60.0,
+        database_acquire_s=60.0,
         **shared_document_key(),
     )
 

@@ -57,9 +57,7 @@ def limits() -> dict[str, int]:
 @pytest.fixture
 def settings(settings: Settings, stripe: FakeStripePages, limits: dict[str, int]) -> Settings:
     gateway = {"stripe_secret_key": LIVE_KEY, "stripe_api_base": stripe.url}
-    # On a busy machine, the last of many concurrent payments waits long for the lots.
-    patient = {"lock_timeout_s": 60.0, "statement_timeout_s": 60.0, "database_acquire_s": 60.0}
-    return msgspec.structs.replace(settings, **gateway, **limits, **patient, trusted_proxies="127.0.0.1")
+    return msgspec.structs.replace(settings, **gateway, **limits, trusted_proxies="127.0.0.1")
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from tests.support.api_client import ApiClient
@@ -12,15 +11,8 @@ from tonne.platform.http.authenticator import hash_key
 from tonne.platform.http.errors import ServiceUnavailable
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.process.single_flight import SingleFlight
-from tonne.platform.settings.settings import Settings
 
 LOCK_STREAM = "SELECT FROM event_streams WHERE organisation_id = $1 AND mode = 'test' FOR UPDATE"
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Waiting for the lock takes longer than the others may wait for their responses."""
-    return msgspec.structs.replace(settings, lock_timeout_s=60.0, database_acquire_s=60.0, statement_timeout_s=60.0)
 
 
 async def test_operations_11_others_are_served_while_one_organisation_waits_for_a_locked_row(
