@@ -9,6 +9,10 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Database
+from tonne.platform.http.authenticator import ORGANISATION_KEYS
+from tonne.platform.http.client_address import limit_name
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.rate_limit import SITE_NETWORKS, TokenBuckets
 from tonne.platform.settings.settings import Settings
 
 WRONG = {"Authorization": "Bearer wrong"}
@@ -135,3 +139,32 @@ class TestFailedAuthentication:
                 await client.get("/v1/orders", headers=WRONG)
             assert (await client.get("/v1/orders", headers=WRONG)).status_code == 429
             assert (await client.get("/v1/orders", headers=right)).status_code == 200
+
+
+def test_a_site_of_ipv6_is_limited_beyond_its_networks() -> None:
+    limit = TokenBuckets("one", 0.01, 3, lambda: 0.0)
+    networks = [limit_name(f"2001:db8:1:{number:x}::1") for number in range(30)]
+    allowed = sum(limit.consume(network).allowed for network in networks for _ in range(5))
+    assert allowed == 3 * SITE_NETWORKS
+    assert limit.consume(networks[-1]).retry_after_s > 0
+    assert limit.consume(limit_name("2001:db8:2::1")).allowed
+    assert limit.consume(limit_name("203.0.113.7")).remaining == 2
+    # A name that only looks like a network.
+    assert limit.consume("ann@ours.test/64").allowed
+
+
+class TestOrganisations:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, rate_limit_per_second=0.01, rate_limit_burst=2)
+
+    def test_the_keys_of_an_organisation_are_limited_together(self, services: Services, world: World) -> None:
+        scope = world.ours_test.scope
+        charge = services.authenticator.charge
+        for number in range(ORGANISATION_KEYS):
+            charge(f"key_{number}", scope, 2)
+        with pytest.raises(RateLimited, match="keys of your organisation") as refused:
+            charge("key_new", scope, 2)
+        assert int(refused.value.headers["Retry-After"]) > 0
+        charge("key_new_live", world.ours_live.scope, 2)
+        charge("key_theirs", world.theirs_test.scope, 2)

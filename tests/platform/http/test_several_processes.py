@@ -18,7 +18,7 @@ from tests.support.processes import HOST, Process, free_port
 from tests.support.world import World
 from tonne.platform.db.database import Connection
 from tonne.platform.http.limits.rate_limit import TokenBuckets
-from tonne.platform.http.limits.shared_buckets import LIMITS_VARIABLE, SharedBuckets
+from tonne.platform.http.limits.shared_buckets import KEY_BYTES, KEY_FILE, LIMITS_VARIABLE
 
 Start = Callable[..., Process]
 ORDER = b'{"mass": {"amount": "1", "unit": "t"}}'
@@ -172,6 +172,7 @@ def is_refused(port: int) -> bool:
 class TestSharedBuckets:
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / KEY_FILE).write_bytes(b"k" * KEY_BYTES)
         monkeypatch.setenv(LIMITS_VARIABLE, str(tmp_path))
 
     def test_two_processes_share_a_limit(self) -> None:
@@ -190,10 +191,26 @@ class TestSharedBuckets:
         TokenBuckets("one", 1, 3, lambda: 100.0).consume("a")
         assert TokenBuckets("one", 1, 3, lambda: 99.9).consume("a").remaining == 1
 
-    def test_the_clients_that_were_used_last_are_kept(self, tmp_path: Path) -> None:
-        buckets = SharedBuckets(tmp_path / "many")
-        for number in range(200_000):
-            buckets.store(f"client {number}", float(number), float(number))
-        kept = [number for number in range(200_000) if buckets.load(f"client {number}") == (number, number)]
-        assert len(kept) <= 65_536
-        assert sum(number >= 180_000 for number in kept) > 19_000
+    def test_a_client_that_is_limited_stays_so_whoever_else_comes(self) -> None:
+        """Its row cannot be replaced: not by many, and not by those that were chosen to meet it."""
+        now = [100.0]
+        limit = TokenBuckets("one", 0.01, 3, lambda: now[0])
+        while limit.consume("victim").allowed:
+            pass
+        for number in range(100_000):
+            limit.consume(f"client {number}")
+        assert not limit.consume("victim").allowed
+        # Those that came too late share a bucket. Nobody was refused because the table is full, or gets a burst more.
+        allowed = sum(limit.consume(f"late {number}").allowed for number in range(1000))
+        assert allowed > 900
+        now[0] += 300
+        assert limit.consume("victim").remaining == 2
+
+    def test_the_places_of_clients_cannot_be_computed(self, tmp_path: Path) -> None:
+        levels = []
+        for key in (b"k", b"l"):
+            (tmp_path / KEY_FILE).write_bytes(key * KEY_BYTES)
+            limit = TokenBuckets(f"limit {key!r}", 1, 3)
+            limit.consume("a")
+            levels.append((tmp_path / f"limit {key!r}").read_bytes())
+        assert levels[0].lstrip(b"\0")[:8] != levels[1].lstrip(b"\0")[:8]

@@ -20,6 +20,9 @@ from tonne.platform.values.context import Mode, Scope, is_id
 RawHeaders = list[tuple[bytes, bytes]]
 
 _KEY_PREFIXES = (b"tonne_test_", b"tonne_live_")
+# The keys of an organisation in one mode are together allowed as much as this number of them.
+ORGANISATION_KEYS = 5
+_ORGANISATION_LIMITED = "The keys of your organisation have sent too many requests together. Wait, then try again."
 _NO_HEADER = "There is no Authorization header. Send your API key as `Authorization: Bearer <API_KEY>`."
 
 
@@ -60,6 +63,12 @@ class Authenticator:
         self._proxies = settings.proxy_networks
         self._account_header = f"{settings.brand}-Account".lower().encode()
         self._requests = TokenBuckets("keys", settings.rate_limit_per_second, settings.rate_limit_burst, monotonic)
+        self._organisations = TokenBuckets(
+            "organisations",
+            settings.rate_limit_per_second * ORGANISATION_KEYS,
+            settings.rate_limit_burst * ORGANISATION_KEYS,
+            monotonic,
+        )
         self._failures = TokenBuckets(
             "failed_auth", settings.failed_auth_per_minute / 60, settings.failed_auth_burst, monotonic
         )
@@ -69,7 +78,7 @@ class Authenticator:
 
     @property
     def limits(self) -> tuple[TokenBuckets, ...]:
-        return self._requests, self._failures
+        return self._requests, self._organisations, self._failures
 
     async def admit(
         self, holder: KeyHolder, headers: dict[bytes, bytes], client: str, permission: str
@@ -83,6 +92,7 @@ class Authenticator:
         limits = _limit_headers(self._requests, quota)
         if not quota.allowed:
             raise _rate_limited(quota, limits)
+        self._charge_organisation(holder.scope, 1)
         self._directory.note_use(holder)
         if permission not in holder.permissions:
             raise errors.KeyPermissionMissing.of(permission)
@@ -94,16 +104,25 @@ class Authenticator:
             raise errors.KeyAccountNotAllowed
         return scope, limits
 
-    def charge(self, key_id: str, requests: int) -> None:
-        """Count further requests against the rate limit of a key, for a request that contains several.
+    def charge(self, key_id: str, scope: Scope, requests: int) -> None:
+        """Count further requests against the rate limits, for a request that contains several.
 
         Raises RateLimited. A full burst is enough for any number.
         """
         requested = min(requests, self._requests.burst)
-        quota = self._requests.consume(key_id, requested) if requested else None
-        if quota is not None and not quota.allowed:
+        if not requested:
+            return
+        quota = self._requests.consume(key_id, requested)
+        if not quota.allowed:
             wait_s = (requested - quota.remaining) / self._requests.per_second
             raise _rate_limited(quota._replace(retry_after_s=wait_s), _limit_headers(self._requests, quota))
+        self._charge_organisation(scope, requested)
+
+    def _charge_organisation(self, scope: Scope, requests: int) -> None:
+        """All keys of an organisation in one mode together. Raises RateLimited."""
+        quota = self._organisations.consume(f"{scope.organisation_id} {scope.mode}", requests)
+        if not quota.allowed:
+            raise _rate_limited(quota, _limit_headers(self._organisations, quota), _ORGANISATION_LIMITED)
 
     def client_address(self, peer: str, forwarded_for: bytes | None) -> str:
         """The client's address: the last one in X-Forwarded-For that is not a trusted proxy."""
@@ -162,7 +181,7 @@ def _limit_headers(buckets: TokenBuckets, quota: Quota) -> RawHeaders:
     ]
 
 
-def _rate_limited(quota: Quota, limits: RawHeaders) -> errors.RateLimited:
-    error = rate_limited(quota)
+def _rate_limited(quota: Quota, limits: RawHeaders, message: str | None = None) -> errors.RateLimited:
+    error = rate_limited(quota, message)
     error.headers.update({name.decode(): value.decode() for name, value in limits})
     return error

@@ -9,7 +9,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # "203.0.113.9:4711" and "[2001:db8::1]:4711": some proxies add the port.
 _WITH_PORT = re.compile(r"(?:\[([^\]]+)\]|([^:]+))(?::\d+)?")
-_IPV6_SITE = 64
+_IPV6_NETWORK = 64
+_IPV6_SITE = 48
 # An IPv6 address with zone and port. Longer texts are not addresses, and must not fill the cache.
 _MAX_TEXT = 80
 _REMEMBERED = 4096
@@ -58,5 +59,18 @@ def limit_name(client: str) -> str:
     """Limits count a whole /64 of IPv6 as one client: one customer gets that many addresses."""
     address = parse_address(client)
     if isinstance(address, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((address, _IPV6_SITE), strict=False))
+        return str(ipaddress.ip_network((address, _IPV6_NETWORK), strict=False))
     return client
+
+
+def site_name(limited_as: str) -> str | None:
+    """The /48 of a client that is limited as a /64 of IPv6: providers give that much to one customer, too."""
+    return _site(limited_as) if limited_as.endswith(f"/{_IPV6_NETWORK}") else None
+
+
+@lru_cache(_REMEMBERED)
+def _site(network: str) -> str | None:
+    try:
+        return str(ipaddress.IPv6Network(network).supernet(new_prefix=_IPV6_SITE))
+    except ValueError:
+        return None

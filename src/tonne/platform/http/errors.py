@@ -214,8 +214,8 @@ class FormInvalid(TonneError, kind=Kind.INVALID, code="form_invalid"):
 
 
 class RateLimited(TonneError, kind=Kind.RATE_LIMITED, code="rate_limited"):
-    """The key makes too many requests, or there are too many failed authentications or certificate lookups from this
-    address.
+    """The key or the organisation makes too many requests, or there are too many failed authentications or certificate
+    lookups from this address.
 
     Wait for the number of seconds in `Retry-After`; `RateLimit-Remaining` warns beforehand.
     """

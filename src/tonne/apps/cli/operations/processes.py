@@ -31,7 +31,7 @@ from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.db.session_settings import require_role_settings
 from tonne.platform.events.notification import ListenMetrics, listen
 from tonne.platform.http.drain import DRAIN_VARIABLE
-from tonne.platform.http.limits.shared_buckets import LIMITS_VARIABLE
+from tonne.platform.http.limits.shared_buckets import KEY_BYTES, KEY_FILE, LIMITS_VARIABLE
 from tonne.platform.http.telemetry import require_telemetry, start_telemetry, stop_telemetry
 from tonne.platform.jobs.health import WorkerHealth
 from tonne.platform.jobs.loop import JobReports, run_jobs, wake_jobs
@@ -247,6 +247,7 @@ def api(with_parent: bool) -> None:
             os.environ.pop(DATABASE_URL_VARIABLE + FILE_SUFFIX, None)
             os.environ[DRAIN_VARIABLE] = f"{folder}/draining"
             if settings.api_processes > 1:
+                (Path(folder) / KEY_FILE).write_bytes(os.urandom(KEY_BYTES))
                 os.environ[LIMITS_VARIABLE] = folder
             server = Server(
                 "tonne.apps.wiring.app:create_app",

@@ -11,7 +11,7 @@ class Usage(NamedTuple):
 
     name: str
     client: int
-    used: int
+    used: float
     capacity: float
     per_second: float
 

@@ -6,16 +6,15 @@
 import math
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from tonne.platform.http.client_address import site_name
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.shared_buckets import LIMITS_VARIABLE, SharedBuckets
 
-# Beyond this number the least recently used buckets are dropped. A client whose bucket was dropped has a full burst.
-_MAX_BUCKETS = 50_000
+# A site of IPv6, which has 65,536 networks, is allowed as much as this number of them.
+SITE_NETWORKS = 8
 # Clients whose use is remembered until it is reported. Beyond this number, only this machine limits further clients.
 _MAX_USED = 2000
 
@@ -27,30 +26,6 @@ class Quota(NamedTuple):
     remaining: int
     # Seconds until one more request is allowed.
     retry_after_s: float
-
-
-class Buckets(Protocol):
-    """The level of each client, and the time of that level."""
-
-    def load(self, client: str) -> tuple[float, float] | None: ...
-
-    def store(self, client: str, level: float, now: float) -> None: ...
-
-
-class ProcessBuckets:
-    """In the memory of this process."""
-
-    def __init__(self) -> None:
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def load(self, client: str) -> tuple[float, float] | None:
-        return self._buckets.get(client)
-
-    def store(self, client: str, level: float, now: float) -> None:
-        self._buckets[client] = (level, now)
-        self._buckets.move_to_end(client)
-        if len(self._buckets) > _MAX_BUCKETS:
-            self._buckets.popitem(last=False)
 
 
 class TokenBuckets:
@@ -67,22 +42,16 @@ class TokenBuckets:
         self.burst = burst
         self._monotonic = monotonic
         folder = os.environ.get(LIMITS_VARIABLE)
-        self._buckets: Buckets = ProcessBuckets() if folder is None else SharedBuckets(Path(folder) / name)
+        self._buckets = SharedBuckets(folder, name, per_second, burst)
         # What clients have used since the last report to the other machines.
-        self._used: dict[str, int] = {}
+        self._used: dict[str, float] = {}
 
     def consume(self, client: str, tokens: int = 1) -> Quota:
         """Consume all `tokens`, or none if there are too few. With 0, only check whether there is one."""
-        now = self._monotonic()
-        level = self._level(client, now)
-        allowed = level >= max(tokens, 1)
-        if allowed:
-            level -= tokens
-            if tokens:
-                self._note(client, tokens)
-        self._buckets.store(client, level, now)
-        wait = 0.0 if level >= 1 else (1 - level) / self.per_second
-        return Quota(allowed, max(0, int(level)), wait)
+        quota = self._consume(client, tokens, 1)
+        site = site_name(client) if quota.allowed else None
+        of_site = quota if site is None else self._consume(site, tokens, 1 / SITE_NETWORKS)
+        return quota if of_site.allowed else of_site
 
     def require(self, client: str, tokens: int = 1, message: str | None = None) -> None:
         """Consume `tokens`, or raise RateLimited."""
@@ -90,7 +59,7 @@ class TokenBuckets:
         if not quota.allowed:
             raise rate_limited(quota, message)
 
-    def take_used(self) -> dict[str, int]:
+    def take_used(self) -> dict[str, float]:
         """What clients have used since the last call."""
         used, self._used = self._used, {}
         return used
@@ -98,15 +67,24 @@ class TokenBuckets:
     def lower(self, client: str, level: float) -> None:
         """To what all machines together have left of the client's limit. It may be below 0."""
         now = self._monotonic()
-        if level < self._level(client, now):
-            self._buckets.store(client, level, now)
+        row = self._buckets.find(client, now)
+        if level < row.level:
+            self._buckets.store(row, level, now)
 
-    def _level(self, client: str, now: float) -> float:
-        level, since = self._buckets.load(client) or (float(self.burst), now)
-        # Another process may have stored a slightly later time.
-        return min(float(self.burst), level + max(0.0, now - since) * self.per_second)
+    def _consume(self, client: str, tokens: int, unit: float) -> Quota:
+        """`unit` is what a token costs this client."""
+        now = self._monotonic()
+        row = self._buckets.find(client, now)
+        level = row.level
+        allowed = level >= max(tokens, 1) * unit
+        if allowed and tokens:
+            level -= tokens * unit
+            self._note(client, tokens * unit)
+        self._buckets.store(row, level, now)
+        wait = 0.0 if level >= unit else (unit - level) / self.per_second
+        return Quota(allowed, max(0, int(level / unit)), wait)
 
-    def _note(self, client: str, tokens: int) -> None:
+    def _note(self, client: str, tokens: float) -> None:
         used = self._used.get(client)
         if used is not None:
             self._used[client] = used + tokens

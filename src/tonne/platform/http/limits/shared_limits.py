@@ -95,10 +95,10 @@ class SharedLimits:
         except DATABASE_ERRORS as error:
             _log.warning("rate_limits_not_deleted", error=repr(error))
 
-    def _take_used(self) -> list[tuple[TokenBuckets, str, int]]:
+    def _take_used(self) -> list[tuple[TokenBuckets, str, float]]:
         return [(each, client, used) for each in self._limits.values() for client, used in each.take_used().items()]
 
-    async def _settle(self, used: list[tuple[TokenBuckets, str, int]]) -> None:
+    async def _settle(self, used: list[tuple[TokenBuckets, str, float]]) -> None:
         usages: dict[tuple[str, int], Usage] = {}
         clients: dict[tuple[str, int], tuple[TokenBuckets, str]] = {}
         for limit, client, tokens in used:

@@ -44,7 +44,7 @@ class EstimateBatchEndpoints:
         shown: CalculatedEstimateEndpoints,
         kinds: Sequence[EstimateKind[Any]],
         *,
-        charge: Callable[[str, int], None],
+        charge: Callable[[str, Scope, int], None],
     ) -> None:
         """`charge` counts further requests against the rate limit of an API key."""
         self._estimates = estimates
@@ -63,7 +63,7 @@ class EstimateBatchEndpoints:
         members = await asyncio.to_thread(request.json_array, MAX_BATCH_VALUES)
         if not 1 <= len(members) <= MAX_BATCH:
             raise Invalid([Fault("validation_error", f"Send 1 to {MAX_BATCH} estimates in the array.")])
-        self._charge(request.actor.key_id or "", len(members) - 1)
+        self._charge(request.actor.key_id or "", request.scope, len(members) - 1)
         raw = msgspec.json.decode(request.body, type=list[msgspec.Raw])
         # One after another: a batch uses one connection, and a key that is used twice in it is decided by the order.
         items = zip(raw, members, keys_of_items(request, len(raw)), strict=True)

@@ -54,7 +54,7 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
         estimates: CalculateEstimate,
         quotes: QuoteEstimate,
         *,
-        charge: Callable[[str, int], None],
+        charge: Callable[[str, Scope, int], None],
     ) -> None:
         """`charge` counts further requests against the rate limit of an API key."""
         super().__init__(estimates, quotes)
@@ -91,7 +91,7 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
         members = await asyncio.to_thread(request.json_array, MAX_BATCH_VALUES)
         if not 1 <= len(members) <= MAX_BATCH:
             raise Invalid([Fault("validation_error", f"Send 1 to {MAX_BATCH} transactions in the array.")])
-        self._charge(request.actor.key_id or "", len(members) - 1)
+        self._charge(request.actor.key_id or "", request.scope, len(members) - 1)
         raw = msgspec.json.decode(request.body, type=list[msgspec.Raw])
         kind = await self._with_rates(request.scope)
         documents = map(_document, raw, members, keys_of_items(request, len(raw)))
