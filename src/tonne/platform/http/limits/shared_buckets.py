@@ -30,7 +30,7 @@ _SET_BYTES = _ROWS_PER_SET * _ROW.size
 _TABLE_BYTES = _SETS * _SET_BYTES
 
 
-class Row(NamedTuple):
+class BucketRow(NamedTuple):
     at: int
     # Of the client, or of the one with whom it shares the row.
     client_hash: int
@@ -54,26 +54,26 @@ class SharedBuckets:
         finally:
             os.close(handle)
 
-    def store(self, row: Row, level: float, now: float) -> None:
+    def store(self, row: BucketRow, level: float, now: float) -> None:
         _ROW.pack_into(self._table, row.at, row.client_hash, level, now)
 
-    def find(self, client: str, now: float) -> Row:
+    def find(self, client: str, now: float) -> BucketRow:
         """The client's own row, or one to replace, or one to share."""
         digest = hashlib.blake2b(client.encode(), digest_size=8, key=self._key).digest()
         # Never 0, as in an empty row.
         client_hash = int.from_bytes(digest, "little") | 1
         first = (client_hash >> 1) % _SETS * _SET_BYTES
-        best = Row(first, client_hash, float("-inf"))
+        best = BucketRow(first, client_hash, float("-inf"))
         rows = _ROW.iter_unpack(self._table[first : first + _SET_BYTES])
         for at, (row_hash, stored, since) in zip(range(first, first + _SET_BYTES, _ROW.size), rows, strict=True):
             # Another process may have stored a slightly later time.
             level = self._burst if row_hash == 0 else stored + max(0.0, now - since) * self._per_second
             if row_hash == client_hash:
-                return Row(at, client_hash, min(self._burst, level))
+                return BucketRow(at, client_hash, min(self._burst, level))
             if level >= self._burst > best.level:
-                best = Row(at, client_hash, self._burst)
+                best = BucketRow(at, client_hash, self._burst)
             elif level > best.level:
-                best = Row(at, row_hash, level)
+                best = BucketRow(at, row_hash, level)
         return best
 
 
