@@ -139,11 +139,11 @@ OUTPUT = click.option(
 )
 
 
-def read_file(path: Path) -> SheetFile:
+def read_file(path: Path, max_bytes: int = MAX_BYTES) -> SheetFile:
     try:
         with path.open("rb") as stream:
             # One byte above the limit is enough to see that the file is too large.
-            return SheetFile(path.name, stream.read(MAX_BYTES + 1))
+            return SheetFile(path.name, stream.read(max_bytes + 1))
     except OSError as error:
         raise click.ClickException(f"Cannot read {path}: {error.strerror}.") from error
 

@@ -197,7 +197,7 @@ class TestHostileFiles:
         assert "damaged" in refusal(camt(ENTRY.format("<AddtlNtryInf>&x;</AddtlNtryInf>")))
 
     def test_a_file_of_100_mb(self) -> None:
-        assert "larger than 20 MB" in refusal(b"<Document>" + bytes(100_000_000))
+        assert "larger than 64 MB" in refusal(b"<Document>" + bytes(100_000_000))
 
     def test_a_deep_tree(self) -> None:
         assert "damaged" in refusal(b"<Document>" + b"<a>" * 100_000 + b"</a>" * 100_000 + b"</Document>")

@@ -29,6 +29,7 @@ from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.bank.formats.identity import Verdict
 from tonne.money.bank.formats.local_numbers import DateOrder, DecimalMark
+from tonne.money.bank.formats.read_statement import MAX_STATEMENT_BYTES
 from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.bank.transfer_store import list_transfers_any_account
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
@@ -235,7 +236,7 @@ def import_(file: Path, mode: Mode, dates: DateOrder | None, decimals: DecimalMa
 
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """
-    upload = read_file(file)
+    upload = read_file(file, MAX_STATEMENT_BYTES)
     if iban is not None and not is_iban(iban):
         raise click.BadParameter("its check digits are wrong", param_hint="--iban")
     settings = settings_from_environment()

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from io import BytesIO
 from typing import Any
 
 from lxml import etree
@@ -40,6 +41,8 @@ _ENCODINGS = {
 _DECLARED = re.compile(rb"""^(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DOCUMENT_TYPE = re.compile("<!(DOCTYPE|ENTITY)", re.IGNORECASE)
+_MESSAGE = "BkToCstmrStmt"
 _OTHER_MESSAGES = {
     "BkToCstmrAcctRpt": "a camt.052 report of the day, whose lines may still change",
     "BkToCstmrDbtCdtNtfctn": "a camt.054 notification, which repeats lines of the statement",
@@ -50,49 +53,47 @@ class _EntryError(Exception):
     """An entry cannot be read. The message says why and what to do."""
 
 
+class _TooManyError(Exception):
+    """The entry has more transactions than may be read."""
+
+
 class _Account(Struct, frozen=True):
     id: str
     currency: str
 
 
 def read_camt(file: SheetFile) -> Statement:
-    """Read all booked lines, or raise SheetInvalid with every error."""
-    root = _parse(file)
-    message = next((child for child in root.iterchildren() if _name(child) == "BkToCstmrStmt"), None)
-    if message is None:
-        names = [_name(child) for child in root.iterchildren()]
-        other = next((text for name, text in _OTHER_MESSAGES.items() if name in names), "no camt.053 statement")
-        refuse(file, f"the XML file is {other}: export the statement as camt.053 and import that.")
+    """Read all booked lines, or raise SheetInvalid with every error. Entries are forgotten once they are read."""
+    text = _decode(file)
+    # Entities can read other files or expand to gigabytes. No bank's statement has a document type.
+    if _DOCUMENT_TYPE.search(text):
+        refuse(file, "the XML file declares a document type, which no bank statement needs: export it from your bank.")
     lines: list[StatementLine] = []
     errors: list[RowError] = []
-    entries = [
-        (_account(statement), entry)
-        for statement in _children(message, "Stmt")
-        for entry in _children(statement, "Ntry")
-    ]
-    with progress(f"Reading {file.name}", len(entries)) as advance:
-        for account, entry in entries:
+    with progress(f"Reading {file.name}", text.count("Ntry>") // 2) as advance:
+        for account, entry in _read_entries(file, text):
             advance(1)
             # What is not booked yet may still change.
             if _status(entry) != BOOKED:
                 continue
             try:
-                lines.extend(_read_entry(entry, account))
+                lines.extend(_read_entry(entry, account, MAX_ROWS - len(lines)))
+            except _TooManyError:
+                refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.", _line_of(entry))
             except _EntryError as error:
                 errors.append(RowError(file.name, _line_of(entry), None, str(error)))
-            if len(lines) > MAX_ROWS or len(errors) >= MAX_ERRORS:
-                refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.", _line_of(entry))
+            if len(errors) >= MAX_ERRORS:
+                break
     if errors:
         raise SheetInvalid(errors)
     return Statement(StatementFormat.CAMT, _without_ambiguous_references(lines))
 
 
-def _parse(file: SheetFile) -> Element:
-    text = _decode(file)
-    # Entities can read other files or expand to gigabytes. No bank's statement has a document type.
-    if "<!DOCTYPE" in text.upper() or "<!ENTITY" in text.upper():
-        refuse(file, "the XML file declares a document type, which no bank statement needs: export it from your bank.")
-    parser = etree.XMLParser(
+def _read_entries(file: SheetFile, text: str) -> Iterator[tuple[_Account, Element]]:
+    content = BytesIO(_DECLARATION.sub("", text, count=1).encode())
+    parser: Any = etree.iterparse(
+        content,
+        tag="{*}Ntry",
         encoding="utf-8",
         resolve_entities=False,
         load_dtd=False,
@@ -103,11 +104,23 @@ def _parse(file: SheetFile) -> Element:
         remove_pis=True,
     )
     try:
-        return etree.fromstring(_DECLARATION.sub("", text, count=1).encode(), parser)
-    except (etree.XMLSyntaxError, UnicodeEncodeError) as error:
+        for _, entry in parser:
+            statement = entry.getparent()
+            message = None if statement is None else statement.getparent()
+            if message is None or (_name(message), _name(statement)) != (_MESSAGE, "Stmt"):
+                continue
+            yield _account(statement), entry
+            entry.clear()
+            while (before := entry.getprevious()) is not None and before.tag == entry.tag:
+                statement.remove(before)
+    except etree.XMLSyntaxError as error:
         line = getattr(error, "lineno", None) or None
-        message = f"the XML file is damaged or incomplete ({clean_text(str(error))}): export it again."
-        raise SheetInvalid([RowError(file.name, line, None, message)]) from error
+        damage = f"the XML file is damaged or incomplete ({clean_text(str(error))}): export it again."
+        raise SheetInvalid([RowError(file.name, line, None, damage)]) from error
+    names = [_name(child) for child in parser.root.iterchildren()]
+    if _MESSAGE not in names:
+        other = next((text for name, text in _OTHER_MESSAGES.items() if name in names), "no camt.053 statement")
+        refuse(file, f"the XML file is {other}: export the statement as camt.053 and import that.")
 
 
 def _decode(file: SheetFile) -> str:
@@ -128,7 +141,7 @@ def _decode(file: SheetFile) -> str:
         raise SheetInvalid([RowError(file.name, line, None, message)]) from error
 
 
-def _read_entry(entry: Element, account: _Account) -> Iterator[StatementLine]:
+def _read_entry(entry: Element, account: _Account, at_most: int) -> Iterator[StatementLine]:
     """One line per transaction of a batch booking, if their amounts add up; otherwise one line for the entry."""
     booked_on = _booked_on(entry)
     amount_minor, currency = _amount(_child(entry, "Amt"), account.currency)
@@ -145,6 +158,8 @@ def _read_entry(entry: Element, account: _Account) -> Iterator[StatementLine]:
         is_reversal=_text(entry, "RvslInd").lower() in {"true", "1"},
     )
     details = [each for group in _children(entry, "NtryDtls") for each in _children(group, "TxDtls")]
+    if max(1, len(details)) > at_most:
+        raise _TooManyError
     if not details:
         yield base
         return
@@ -295,7 +310,7 @@ def _text(element: Element | None, *path: str) -> str:
 
 
 def _name(element: Element) -> str:
-    return etree.QName(element).localname
+    return str(element.tag).rpartition("}")[2]
 
 
 def _line_of(element: Element) -> int | None:

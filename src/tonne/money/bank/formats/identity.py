@@ -7,11 +7,13 @@ decides. The end-to-end id is never used: the payer chooses it.
 
 import hashlib
 import json
+import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, StrEnum, auto
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -24,8 +26,10 @@ _NUMBER = re.compile(r"[0-9]{3,}")
 _MIN_SHARED = 0.8
 _UMLAUTS = (("AE", "A"), ("OE", "O"), ("UE", "U"))
 _MIN_CONTAINED = 4
-# Bounds the cost of comparing two texts.
+# Bound the cost of comparing two texts, and the transfers of one day and amount that a line is compared with. If a line
+# resembles none of those, a person decides.
 _MAX_COMPARED = 300
+_MAX_CANDIDATES = 50
 
 
 class Verdict(StrEnum):
@@ -88,9 +92,14 @@ def identify(
     """Decide about every line of a file. `stored` has all transfers of the same days and amounts, and references."""
     matcher = _Matcher(format_, list(stored))
     matcher.match_references(lines)
-    for accepts in (_is_exact, _is_alike, _is_mixed, _is_contrary):
-        matcher.match_pairs(lines, accepts)
+    matcher.match_pairs(lines, matcher.by_text, _text_key, _is_exact)
+    for accepts in (_is_alike, _is_mixed, _is_contrary):
+        matcher.match_pairs(lines, matcher.by_amount, _amount_key, accepts)
     return [matcher.found.get(index) or matcher.add(line) for index, line in enumerate(lines)]
+
+
+_Key = tuple[object, ...]
+_Index = dict[_Key, list[StoredLine]]
 
 
 class _Matcher(Struct):
@@ -98,21 +107,26 @@ class _Matcher(Struct):
     stored: list[StoredLine]
     found: dict[int, Identified] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
-    by_reference: dict[str, list[StoredLine]] = field(default_factory=lambda: defaultdict(list))
-    by_amount: dict[tuple[object, ...], list[StoredLine]] = field(default_factory=lambda: defaultdict(list))
+    by_reference: _Index = field(default_factory=lambda: defaultdict(list))
+    by_amount: _Index = field(default_factory=lambda: defaultdict(list))
+    by_text: _Index = field(default_factory=lambda: defaultdict(list))
+    # The lines of the file that were found to be a transfer.
+    lines_of: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         for each in self.stored:
             self.by_amount[_amount_key(each.line)].append(each)
+            if each.format is self.format:
+                self.by_text[_text_key(each.line)].append(each)
             for reference in each.references:
-                self.by_reference[reference].append(each)
+                self.by_reference[_money_key(reference, each.line)].append(each)
 
     def match_references(self, lines: Sequence[StatementLine]) -> None:
         for index, line in enumerate(lines):
             key = reference_key(self.format, line)
             if key is None:
                 continue
-            same = [each for each in self.by_reference[key] if _same_money(line, each.line)]
+            same = [each for each in self.by_reference[_money_key(key, line)] if _same_account(line, each.line)]
             if not same:
                 # Later lines of this file with the same reference are compared with this one.
                 self._remember(index, line, key)
@@ -124,22 +138,28 @@ class _Matcher(Struct):
     def match_pairs(
         self,
         lines: Sequence[StatementLine],
-        accepts: Callable[["StatementFormat", StatementLine, StoredLine], Verdict | None],
+        candidates: _Index,
+        key_of: Callable[[StatementLine], _Key],
+        accepts: Callable[[StatementFormat, StatementLine, StoredLine], Verdict | None],
     ) -> None:
         for index, line in enumerate(lines):
             if index in self.found and self.found[index].verdict is not Verdict.NEW:
                 continue
-            for each in self.by_amount[_amount_key(line)]:
-                if (
-                    each.transfer_id in self.used
-                    or not _same_account(line, each.line)
-                    or self._are_distinct(line, each)
-                ):
+            for each in self._unused(candidates.get(key_of(line), [])):
+                if not _same_account(line, each.line) or self._are_distinct(line, each):
                     continue
                 verdict = accepts(self.format, line, each)
                 if verdict is not None:
                     self._pair(index, line, each, verdict)
                     break
+
+    def _unused(self, candidates: list[StoredLine]) -> list[StoredLine]:
+        """The first that no line was found to be. Used ones are dropped from the list, many at a time."""
+        first = candidates[: 2 * _MAX_CANDIDATES]
+        unused = [each for each in first if each.transfer_id not in self.used]
+        if len(unused) <= len(first) // 2:
+            candidates[: len(first)] = unused
+        return unused[:_MAX_CANDIDATES]
 
     def add(self, line: StatementLine) -> Identified:
         return Identified(line, Verdict.NEW, new_id("trf"))
@@ -147,18 +167,19 @@ class _Matcher(Struct):
     def _remember(self, index: int, line: StatementLine, key: str) -> None:
         new = self.add(line)
         self.found[index] = new
-        self.by_reference[key].append(StoredLine(new.transfer_id, self.format, line, {key}))
+        self.lines_of[new.transfer_id].append(index)
+        self.by_reference[_money_key(key, line)].append(StoredLine(new.transfer_id, self.format, line, {key}))
 
     def _pair(self, index: int, line: StatementLine, stored: StoredLine, verdict: Verdict) -> None:
         before = self.found.get(index)
         has_same_payer = _likeness(line, stored) in {_Likeness.EQUAL, _Likeness.ALIKE}
         self.found[index] = Identified(line, verdict, stored.transfer_id, has_same_payer)
         self.used.add(stored.transfer_id)
+        self.lines_of[stored.transfer_id].append(index)
         if before is not None:
             # Lines of this file that share the reference were compared with the id of a new transfer.
-            for other, each in self.found.items():
-                if each.transfer_id == before.transfer_id:
-                    self.found[other] = each._replace(transfer_id=stored.transfer_id)
+            for other in self.lines_of.pop(before.transfer_id):
+                self.found[other] = self.found[other]._replace(transfer_id=stored.transfer_id)
 
     def _are_distinct(self, line: StatementLine, stored: StoredLine) -> bool:
         """Two references of one format are two lines."""
@@ -186,12 +207,16 @@ def _is_contrary(format_: StatementFormat, _: StatementLine, stored: StoredLine)
     return None if stored.format is format_ else Verdict.DOUBTFUL
 
 
-def _amount_key(line: StatementLine) -> tuple[object, ...]:
+def _amount_key(line: StatementLine) -> _Key:
     return line.booked_on, line.amount_minor, line.currency
 
 
-def _same_money(line: StatementLine, other: StatementLine) -> bool:
-    return (line.amount_minor, line.currency) == (other.amount_minor, other.currency) and _same_account(line, other)
+def _text_key(line: StatementLine) -> _Key:
+    return *_amount_key(line), line.payer, line.reference
+
+
+def _money_key(reference: str, line: StatementLine) -> _Key:
+    return reference, line.amount_minor, line.currency
 
 
 def _same_account(line: StatementLine, other: StatementLine) -> bool:
@@ -219,11 +244,12 @@ def _compare(first: str, second: str) -> _Likeness:
     if short in long and (len(short) >= _MIN_CONTAINED or short == long):
         return _Likeness.ALIKE
     numbers = _NUMBER.findall(short)
-    if all(number in long for number in numbers) and _longest_shared(short, long) >= _MIN_SHARED * len(short):
+    if all(number in long for number in numbers) and _share_most(short, long):
         return _Likeness.ALIKE
     return _Likeness.CONTRARY
 
 
+@lru_cache(4096)
 def _letters(text: str) -> str:
     folded = unicodedata.normalize("NFKD", text.replace("ß", "ss")).upper()
     plain = "".join(c for c in folded if c.isascii() and c.isalnum())
@@ -232,13 +258,6 @@ def _letters(text: str) -> str:
     return plain
 
 
-def _longest_shared(short: str, long: str) -> int:
-    """The length of the longest common part."""
-    lengths = [0] * (len(long) + 1)
-    best = 0
-    for letter in short:
-        previous = 0
-        for column, other in enumerate(long, 1):
-            previous, lengths[column] = lengths[column], previous + 1 if letter == other else 0
-            best = max(best, lengths[column])
-    return best
+def _share_most(short: str, long: str) -> bool:
+    size = math.ceil(_MIN_SHARED * len(short))
+    return any(short[start : start + size] in long for start in range(len(short) - size + 1))

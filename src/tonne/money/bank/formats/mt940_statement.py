@@ -25,7 +25,13 @@ from tonne.platform.values.iban import compact_iban, is_iban
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _BLOCK = re.compile(r"^(?=:20:)", re.MULTILINE)
+_LINE = re.compile(r"^(?=:61:)", re.MULTILINE)
 _AFTER_CLOSING = re.compile(r"^(:62[FM]:[^\n]*)[\s\S]*", re.MULTILINE)
+# Lines that are parsed at a time: what the library makes of a line takes many times its memory.
+_AT_ONCE = 500
+# A line has at most 6 × 65 characters of text. The library's time grows with the square of longer ones.
+_MAX_LINE = 8000
+_CLOSING = re.compile(r"^:62[FM]:", re.MULTILINE)
 # Headers and trailers of SWIFT messages, and the line that ends one.
 _ENVELOPE = re.compile(r"\{[1235]:[^{}]*(\{[^{}]*\}[^{}]*)*\}|\{4:|^-\}?\s*$", re.MULTILINE)
 # `/NAME/Ada Ltd/REMI/…/`: banks of the Netherlands and others.
@@ -40,14 +46,16 @@ def read_mt940(file: SheetFile) -> Statement:
     text = _ENVELOPE.sub("", _decode(file).replace("\r\n", "\n").replace("\r", "\n"))
     lines: list[StatementLine] = []
     position = 1 + text.count("\n", 0, len(text) - len(text.lstrip()))
-    with progress(f"Reading {file.name}", text.count("\n")) as advance:
+    with progress(f"Reading {file.name}", text.count("\n:61:")) as advance:
         for block in _BLOCK.split(text):
             if block.startswith(":20:"):
-                lines.extend(_read_block(file, block, position))
-            if len(lines) > MAX_ROWS:
-                refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.")
+                # What follows the closing balance is about the account, not about the last line.
+                for read in _read_block(file, _AFTER_CLOSING.sub(r"\1", block), position):
+                    lines.extend(read)
+                    if len(lines) > MAX_ROWS:
+                        refuse(file, f"the file has more than {MAX_ROWS:,} lines: export shorter periods.")
+                    advance(len(read))
             position += block.count("\n")
-            advance(block.count("\n"))
     return Statement(StatementFormat.MT940, lines)
 
 
@@ -61,25 +69,40 @@ def _decode(file: SheetFile) -> str:
     return text
 
 
-def _read_block(file: SheetFile, block: str, position: int) -> Iterator[StatementLine]:
-    tag_lines = [position + block.count("\n", 0, found.start()) for found in re.finditer(r"(?m)^:61:", block)]
+def _read_block(file: SheetFile, block: str, position: int) -> Iterator[list[StatementLine]]:
+    """The lines of one statement, some at a time. `position` is the line of the file at which it starts."""
+    if not _CLOSING.search(block):
+        refuse(
+            file, "the statement has no closing balance (:62F:), so lines may be missing: export it again.", position
+        )
+    head, *texts = _LINE.split(block)
+    at = position + head.count("\n")
+    for start in range(0, max(1, len(texts)), _AT_ONCE):
+        some = texts[start : start + _AT_ONCE]
+        tag_lines = []
+        for text in some:
+            tag_lines.append(at)
+            at += text.count("\n")
+            if len(text) > _MAX_LINE:
+                refuse(file, "the line is too long: export the file again, or import it as CSV.", tag_lines[-1])
+        yield _parse(file, head + "".join(some), position, tag_lines)
+
+
+def _parse(file: SheetFile, text: str, position: int, tag_lines: list[int]) -> list[StatementLine]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             parsed = mt940.models.Transactions(options=mt940.Options.all())
-            # What follows the closing balance is about the account, not about the last line.
-            parsed.parse(_AFTER_CLOSING.sub(r"\1", block.strip()))
+            parsed.parse(text.strip())
     except (RuntimeError, ValueError, KeyError, ArithmeticError, AssertionError, TypeError) as error:
         refuse(file, f"the statement cannot be read ({quoted(clean_text(str(error)))}): export it again.", position)
-    if not any(name in parsed.data for name in ("final_closing_balance", "intermediate_closing_balance")):
-        refuse(
-            file, "the statement has no closing balance (:62F:), so lines may be missing: export it again.", position
-        )
     if len(parsed.transactions) != len(tag_lines):
         refuse(file, "the statement has lines that cannot be read: export it again, or import it as CSV.", position)
     own = _own_account(str(parsed.data.get("account_identification") or ""))
-    for transaction, line in zip(parsed.transactions, tag_lines, strict=True):
-        yield _line(file, transaction.data, own, line)
+    return [
+        _line(file, transaction.data, own, line)
+        for transaction, line in zip(parsed.transactions, tag_lines, strict=True)
+    ]
 
 
 def _line(file: SheetFile, data: dict[str, Any], own: str, line: int) -> StatementLine:

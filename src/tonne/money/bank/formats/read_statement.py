@@ -8,13 +8,15 @@ from tonne.money.bank.formats.camt_statement import read_camt
 from tonne.money.bank.formats.csv_statement import Spelling, read_csv
 from tonne.money.bank.formats.statement import Statement, StatementFormat, StatementLine, refuse
 from tonne.platform.documents.sheets.columns import quoted
-from tonne.platform.documents.sheets.read_sheet import MAX_BYTES, SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.bank_accounts import own_account, own_ibans
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace
 from tonne.platform.values.iban import compact_iban, is_iban
 
 DETECTED = Spelling()
+# Bounds the memory. CSV files have the limit of all sheets.
+MAX_STATEMENT_BYTES = 64_000_000
 FORMATS = "camt.053, MT940 or CSV"
 _SNIFFED = 4096
 _OTHER_FILES = (
@@ -35,8 +37,8 @@ _OPENING = re.compile(rb"(?m)^:60[FM]:")
 def read_statement(file: SheetFile, spelling: Spelling = DETECTED) -> Statement:
     """Read all lines, or raise SheetInvalid with every error. `spelling` applies to CSV files."""
     content = file.content
-    if len(content) > MAX_BYTES:
-        refuse(file, f"the file is larger than {MAX_BYTES // 1_000_000} MB: export shorter periods.")
+    if len(content) > MAX_STATEMENT_BYTES:
+        refuse(file, f"the file is larger than {MAX_STATEMENT_BYTES // 1_000_000} MB: export shorter periods.")
     for start, message in _OTHER_FILES:
         if content.startswith(start):
             refuse(file, f"the file is {message}")

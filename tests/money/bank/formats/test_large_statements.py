@@ -1,0 +1,67 @@
+"""The cost of a statement grows with its size, not with the square of it: `bench statements` measures 100,000 lines."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.money.bank.formats.large_statements import LARGE, large_batch, large_csv, large_mt940
+from tests.money.bank.formats.test_statements import read, refusal
+from tonne.money.bank.formats.identity import StoredLine, Verdict, identify, reference_key
+from tonne.money.bank.formats.statement import StatementFormat
+
+FEW, MANY = 150, 1500
+AT_MOST = 2.0
+
+
+def cpu_per_line(work: Callable[[int], object], many: int = MANY) -> dict[int, float]:
+    """The least of five times for few lines, and of two for many."""
+    found = {}
+    for count, times in ((FEW, 5), (many, 2)):
+        taken = []
+        for _ in range(times):
+            started = time.process_time()
+            work(count)
+            taken.append(time.process_time() - started)
+        found[count] = min(taken) / count
+    return found
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_reading_is_linear(name: str) -> None:
+    # Counting the line breaks before every line of MT940 took as long as reading them only in larger files.
+    many = 5000 if name == "MT940" else 1000
+    files = {count: LARGE[name](count) for count in (FEW, many)}
+    assert len(read(files[FEW])) == FEW
+    cost = cpu_per_line(lambda count: read(files[count]), many)
+    assert cost[many] < AT_MOST * cost[FEW], cost
+
+
+@pytest.mark.parametrize("before", ["CSV", "MT940"])
+@pytest.mark.parametrize("name", ["CSV", "camt.053"])
+def test_deciding_which_lines_are_new_is_linear(before: str, name: str) -> None:
+    """Even if all lines have the same day and amount, in the same format or in another."""
+    formats = {"CSV": StatementFormat.CSV, "MT940": StatementFormat.MT940, "camt.053": StatementFormat.CAMT}
+    stored, lines = {}, {}
+    for count in (FEW, MANY):
+        lines[count] = read(LARGE[name](count))
+        stored[count] = [
+            StoredLine(f"trf_{number}", formats[before], line, {key} if key else set())
+            for number, line in enumerate(read(LARGE[before](count)))
+            for key in [reference_key(formats[before], line)]
+        ]
+    cost = cpu_per_line(lambda count: identify(lines[count], formats[name], stored[count]))
+    assert cost[MANY] < AT_MOST * cost[FEW], cost
+    assert {each.verdict for each in identify(lines[MANY], formats[name], stored[MANY])} == {Verdict.KNOWN}
+
+
+def test_too_many_lines_are_refused_before_they_are_read() -> None:
+    started = time.process_time()
+    empty = large_batch(1).replace(b"</NtryDtls>", b"<TxDtls/>" * 400_000 + b"</NtryDtls>")
+    assert "more than 100,000 lines" in refusal(empty)
+    assert time.process_time() - started < 3
+
+
+def test_a_line_without_end_is_refused() -> None:
+    assert "too long" in refusal(large_mt940(1).replace(b"?20", b"?20?21x" * 10_000))
+    assert len(read(large_csv(3))) == 3
