@@ -28,6 +28,7 @@ from bench.pages import run as pages
 from bench.peer import run as peer
 from bench.report import NotMeasured, Report
 from bench.start import run as start
+from bench.statements import run as statements
 from bench.whole import run as whole
 
 SUBJECTS: dict[str, Any] = {
@@ -46,6 +47,7 @@ SUBJECTS: dict[str, Any] = {
     "log": log,
     "mail": mail,
     "start": start,
+    "statements": statements,
     "whole": whole,
 }
 # The subjects of `all`.

@@ -1,6 +1,6 @@
 """Money in a browser: finance sees what to pay; the operator books a statement, refunds and closes the month."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import msgspec
 import pyotp
@@ -67,7 +67,7 @@ async def test_finance_closes_a_month(visit: Visit, services: Services, world: W
     finn = await sign_in(visit, f"/dashboard/live/{organisation_id}/invoices", FINN)
     await the_customer_finds_how_to_pay(finn)
     olga, base = await operator_page(visit, services), f"{visit.site}/operator/live"
-    await the_operator_books_a_statement(olga, base, books.clock().date())
+    await the_operator_books_a_statement(olga, base, books)
     await the_operator_refunds_a_part(olga, base, books)
     await the_operator_closes_the_month(olga, base, f"{books.clock():%Y-%m}")
     await finn.get_by_role("link", name="Statement", exact=True).click()
@@ -84,13 +84,13 @@ async def the_customer_finds_how_to_pay(page: Page) -> None:
     await check_page(page, "invoice")
 
 
-async def the_operator_books_a_statement(page: Page, base: str, today: date) -> None:
+async def the_operator_books_a_statement(page: Page, base: str, books: Billing) -> None:
     """One line names its invoice, one is matched by hand, one stays."""
     await page.goto(f"{base}/money")
     await expect(page.get_by_role("link", name="€41.85")).to_be_visible()
     await check_page(page, "operator-money")
     await page.get_by_role("link", name="Statement inbox", exact=True).click()
-    thanks = "Thank you for the offsets of the summer"
+    thanks, today = "Thank you for the offsets of the summer", books.clock().date()
     lines = [
         Line(today, 1395, "TN-LIVE-000001", payer=NAME, reference="B1"),
         Line(today, 1395, thanks, payer=f"{NAME} Oslo", iban=EVE_IBAN, reference="B2"),
@@ -99,10 +99,15 @@ async def the_operator_books_a_statement(page: Page, base: str, today: date) -> 
     file = {"name": "statement.xml", "mimeType": "application/xml", "buffer": camt_file(lines)}
     await page.get_by_label("File", exact=True).set_input_files(file)  # type: ignore[arg-type]
     await page.get_by_role("button", name="Show what would happen").click()
-    await expect(page.get_by_role("heading", name="What the import would do")).to_be_visible()
+    await expect(page.get_by_role("heading", name="The file is being read")).to_be_visible()
+    await check_page(page, "operator-statement-reading")
+    await books.run_jobs(books.services.import_uploads)
+    await expect(page.get_by_role("heading", name="What the import would do")).to_be_visible(timeout=60_000)
     await check_page(page, "operator-statement")
     await page.get_by_role("button", name="Import it").click()
-    await expect(page.get_by_role("status")).to_have_text("The statement is imported.")
+    await expect(page.get_by_role("heading", name="The file is being imported")).to_be_visible()
+    await books.run_jobs(books.services.import_uploads)
+    await expect(page.get_by_role("status")).to_have_text("The statement is imported.", timeout=60_000)
     await check_page(page, "operator-inbox")
     await page.get_by_role("button", name="Match with TN-LIVE-000002").first.click()
     await expect(page.get_by_role("heading", name="What will happen")).to_be_visible()

@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable
 from datetime import date, timedelta
 
-import httpx
 import msgspec
 import pytest
 
+from tests.apps.backoffice.statement_desk import LIVE, import_lines, import_upload, upload
 from tests.money.invoices.bank import ADA_IBAN, EVE_IBAN, Line, camt_file
 from tests.money.invoices.billing import ADA, Billing
 from tests.money.refunds.refund_scene import RefundScene
 from tests.support.clock import ManualClock
-from tests.support.people import TOKEN, Person, operator
+from tests.support.people import Person, operator
 from tests.support.world import SELLER, World
 from tonne.apps.backoffice.money.inbox_page import BEGINNING
 from tonne.apps.wiring.app import Services
@@ -24,7 +24,7 @@ from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 MakePerson = Callable[[], Person]
-LIVE, TEST = "/operator/live/money", "/operator/test/money"
+TEST = "/operator/test/money"
 DAY = date(2026, 11, 2)
 
 
@@ -62,19 +62,6 @@ async def billed(books: Billing, world: World, count: int = 1) -> list[Order]:
     orders = [await books.place_order(world.ours_live.scope) for _ in range(count)]
     await books.work()
     return orders
-
-
-async def upload(person: Person, base: str, content: bytes, **fields: str) -> httpx.Response:
-    found = TOKEN.search((await person.get(f"{base}/inbox")).text)
-    assert found is not None
-    files = {"statement": ("november.xml", content, "application/xml")}
-    return await person.http.post(f"{base}/inbox", data={"form_token": found[1], **fields}, files=files)
-
-
-async def import_lines(person: Person, *lines: Line) -> None:
-    preview = (await upload(person, LIVE, camt_file(lines))).headers["location"]
-    answer = await person.submit(f"{preview}/import")
-    assert answer.headers["location"] == f"{LIVE}/inbox?done=statement_imported"
 
 
 async def confirm(person: Person, path: str, /, **fields: str) -> str:
@@ -144,7 +131,7 @@ async def test_a_statement_is_shown_before_it_is_imported(olga: Person, books: B
         Line(DAY, 1395, "Thank you", payer="Ours Ltd", iban=EVE_IBAN, reference="B2"),
         Line(DAY, -500, "Fee of the bank", reference="B3"),
     )
-    answer = await upload(olga, LIVE, camt_file(lines))
+    answer = await upload(olga, books, camt_file(lines))
     preview = answer.headers["location"]
     page = (await olga.get(preview)).text
     for part in ("november.xml", "What the import would do", "Pays an invoice", "No match", "Outgoing", "Thank you"):
@@ -154,7 +141,7 @@ async def test_a_statement_is_shown_before_it_is_imported(olga: Person, books: B
     assert "november.xml" in (await olga.get(f"{LIVE}/inbox")).text
     assert (await olga.get(preview.replace("/live/", "/test/"))).status_code == 404
     assert await last_action(books) == ("bank_statement.uploaded", "user:usr")
-    await olga.submit(f"{preview}/import")
+    await import_upload(olga, books, preview)
     assert "bank_statement.imported" in await actions_of_users(books)
     assert await books.fetchval("SELECT status FROM invoices WHERE number = 1") == "paid"
     assert (await olga.get(preview)).status_code == 404
@@ -162,7 +149,7 @@ async def test_a_statement_is_shown_before_it_is_imported(olga: Person, books: B
     assert "same amount, similar name" in inbox
     assert inbox.count("TN-LIVE-000002") > 0
     assert "TN-LIVE-000001" not in inbox
-    again = (await upload(olga, LIVE, camt_file(lines))).headers["location"]
+    again = (await upload(olga, books, camt_file(lines))).headers["location"]
     assert "All lines were imported before." in (await olga.get(again)).text
     assert (await olga.submit(f"{again}/discard")).headers["location"] == f"{LIVE}/inbox?done=statement_discarded"
     assert await last_action(books) == ("bank_statement.discarded", "user:usr")
@@ -171,10 +158,11 @@ async def test_a_statement_is_shown_before_it_is_imported(olga: Person, books: B
 
 async def test_suggested_matches_say_why(olga: Person, books: Billing, world: World) -> None:
     await billed(books, world, 3)
-    await import_lines(olga, Line(DAY, 1395, "TN-LIVE-000001", payer="Holding", iban=EVE_IBAN, reference="B1"))
+    await import_lines(olga, books, Line(DAY, 1395, "TN-LIVE-000001", payer="Holding", iban=EVE_IBAN, reference="B1"))
     assert await books.fetchval("SELECT status FROM invoices WHERE number = 1") == "paid"
     await import_lines(
         olga,
+        books,
         Line(DAY, 700, "Rechnung 000003 Teil 1", payer="Stranger", reference="B2"),
         Line(DAY, 800, "Second instalment", payer="Unknown", iban=EVE_IBAN, reference="B3"),
         Line(DAY, 900, "Room 3, 12 nights in 2026", payer="Guest", reference="B4"),
@@ -202,12 +190,12 @@ async def test_suggested_matches_say_why(olga: Person, books: Billing, world: Wo
 
 async def test_a_file_with_errors_says_all_of_them(olga: Person, books: Billing) -> None:
     content = b"booked_on,amount,currency,payer,reference\nsoon,much,EUR,A,B\n2026-11-02,1.00,XXX,A,B\n"
-    preview = (await upload(olga, LIVE, content)).headers["location"]
+    preview = (await upload(olga, books, content)).headers["location"]
     page = (await olga.get(preview)).text
     assert "The file cannot be imported: 3 errors" in page
     assert "Import it" not in page
     assert (await olga.submit(f"{preview}/import")).headers["location"] == preview
-    missing = await upload(olga, LIVE, b"", iban="DE00")
+    missing = await upload(olga, books, b"", iban="DE00")
     assert missing.status_code == 422
     assert "Choose the file of a bank statement." in missing.text
     assert "its check digits are wrong" in missing.text
@@ -216,7 +204,7 @@ async def test_a_file_with_errors_says_all_of_them(olga: Person, books: Billing)
 
 async def test_a_transfer_is_matched_in_parts_and_undone(olga: Person, books: Billing, world: World) -> None:
     await billed(books, world, 2)
-    await import_lines(olga, Line(DAY, 2000, "for both", reference="B1"))
+    await import_lines(olga, books, Line(DAY, 2000, "for both", reference="B1"))
     transfer_id = await books.fetchval("SELECT id FROM bank_transfers")
     transfer = f"{LIVE}/transfers/{transfer_id}"
     faulty = await olga.submit(f"{transfer}/assign", invoice="TN-LIVE-000099", amount="x")
@@ -248,7 +236,7 @@ async def test_money_goes_back_after_a_second_operator_agreed(
     olga: Person, omar: Person, books: Billing, world: World
 ) -> None:
     await billed(books, world)
-    await import_lines(olga, Line(DAY, 2000, "Thank you", reference="B1"), Line(DAY, 300, "Tip", reference="B2"))
+    await import_lines(olga, books, Line(DAY, 2000, "Thank you", reference="B1"), Line(DAY, 300, "Tip", reference="B2"))
     [big, small] = [row["id"] for row in await books.fetch("SELECT id FROM bank_transfers ORDER BY amount_minor DESC")]
     said = await confirm(olga, f"{LIVE}/transfers/{big}/return", reason="Not ours")
     assert ADA_IBAN in said
@@ -324,11 +312,11 @@ async def test_a_write_off_above_the_limit_needs_a_second_operator(
 
 async def test_a_doubtful_line_is_decided(olga: Person, books: Billing, world: World) -> None:
     await billed(books, world)
-    await import_lines(olga, Line(DAY, 1000, "Something", payer="Ada GmbH", reference="B1"))
+    await import_lines(olga, books, Line(DAY, 1000, "Something", payer="Ada GmbH", reference="B1"))
     content = b"booked_on,amount,currency,payer,reference\n2026-11-02,10.00,EUR,Someone else,Other words\n"
-    preview = (await upload(olga, LIVE, content)).headers["location"]
+    preview = (await upload(olga, books, content)).headers["location"]
     assert "Maybe imported before" in (await olga.get(preview)).text
-    await olga.submit(f"{preview}/import")
+    await import_upload(olga, books, preview)
     line = await books.fetchval("SELECT id FROM doubtful_lines")
     assert "Maybe imported before" in (await olga.get(f"{LIVE}/inbox")).text
     assert (await olga.submit(f"{LIVE}/doubtful/{line}")).status_code == 422
@@ -387,7 +375,7 @@ async def test_disputes_have_deadlines_and_say_what_to_do(
 
 async def test_hostile_text_of_payers_stays_text(olga: Person, books: Billing, world: World) -> None:
     await billed(books, world)
-    await import_lines(olga, Line(DAY, 700, "<script>alert(1)</script>", payer="<img src=x>", reference="B1"))
+    await import_lines(olga, books, Line(DAY, 700, "<script>alert(1)</script>", payer="<img src=x>", reference="B1"))
     transfer = await books.fetchval("SELECT id FROM bank_transfers")
     for path in ("inbox", "transfers", f"transfers/{transfer}"):
         page = (await olga.get(f"{LIVE}/{path}")).text

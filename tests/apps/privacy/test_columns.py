@@ -154,7 +154,9 @@ KEPT = {
     "simulated_refunds": {"later reference": GATEWAY},
     "supply_holds": {"client_hash": "a hash of a network address, deleted within the hour"},
     "statement_uploads": {
-        "content file_name": "a bank statement: deleted when it is imported or discarded, or after a week",
+        "content file_name preview step": "a bank statement: deleted when it is imported or discarded, or after a week",
+        "imported_by imported_from": "the operator who imports it, until that is done",
+        "status": WORDS,
         "date_order decimal_mark": WORDS,
         "own_iban": SERVICE,
     },

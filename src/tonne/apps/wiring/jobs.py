@@ -48,6 +48,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         *(Job(name, run) for name, run in parts.invoice_charge_jobs.items()),
         *(_every(refunds.EVERY_S, name, run) for name, run in parts.refund_jobs.items()),
         Job("mail_orders", parts.mail_orders.run_once),
+        _throttled("import_uploads", parts.import_uploads),
         _throttled("remove_closed_cards", parts.remove_closed_cards),
         Job("issue_invoices", parts.issue_invoices.run_once),
         Job("issue_consolidated_invoices", parts.issue_consolidated_invoices.run_once),

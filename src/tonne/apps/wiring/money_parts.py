@@ -1,6 +1,7 @@
 """The parts of `money`."""
 
 from tonne.apps.wiring.supply_parts import SupplyParts
+from tonne.money.accounting.matching.import_uploads import ImportUploads
 from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.endpoints import CardEndpoints
 from tonne.money.cards.gateways.metered_gateway import GatewayMetrics, card_gateways
@@ -54,6 +55,7 @@ class MoneyParts(SupplyParts):
 
     def _open_invoices(self, clock: Clock) -> None:
         database, settings = self.database, self.settings
+        self.import_uploads = ImportUploads(database, settings, clock)
         self.render_invoice = RenderInvoice(self.sign_documents)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)

@@ -68,6 +68,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "prune_requests": _wakeups([]),
     "prune_responses": _wakeups([]),
     "make_audit_packs": _wakeups([]),
+    "import_uploads": _wakeups([], _KIND.EVENTS),
     "prune_quotes": _wakeups([]),
     "prune_sessions": _wakeups([]),
     "prune_traces": _wakeups([]),

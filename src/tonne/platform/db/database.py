@@ -112,6 +112,11 @@ class Database:
         async with self.connection():
             return self
 
+    @property
+    def address(self) -> tuple[str, bool]:
+        """The URL, and whether it leads to PostgreSQL itself: what another process needs to connect."""
+        return self._url, self._direct
+
     async def connect(self) -> Connection:
         """A connection of its own, outside of the pool. The caller closes it."""
         self._require_open()

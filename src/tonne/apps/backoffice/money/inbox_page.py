@@ -2,22 +2,20 @@
 
 from datetime import UTC, date, datetime
 
-from tonne.apps.backoffice.money.confirmed_step import rehearse
 from tonne.apps.dashboard.list_place import place_of, read_day, read_moment
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.matching.assign_transfer import decide_doubtful
-from tonne.money.accounting.matching.import_statement import (
+from tonne.money.accounting.matching.import_statement import StatementOptions
+from tonne.money.accounting.matching.match_line import suggest_matches_any_account
+from tonne.money.accounting.matching.upload_store import (
     MAX_UPLOAD_BYTES,
-    BookedLine,
-    StatementOptions,
+    ask_for_import,
     discard_upload,
     find_upload,
-    import_upload,
     list_uploads,
     upload_statement,
 )
-from tonne.money.accounting.matching.match_line import suggest_matches_any_account
 from tonne.money.bank.doubtful_store import list_doubtful_any_account
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.bank.formats.identity import Verdict
@@ -29,7 +27,6 @@ from tonne.money.bank.transfer_store import (
     list_waiting_any_account,
 )
 from tonne.money.invoices.errors import DoubtfulLineNotFound, StatementUploadNotFound
-from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Response
 from tonne.platform.values.iban import is_iban
@@ -37,8 +34,8 @@ from tonne.platform.web.render import see_other
 from tonne.selling.users.names import name_actors
 
 PAGE = 20
-# Lines and errors of a file that a page shows.
-SHOWN = 200
+# Seconds until the page of a file that is being read shows how far that is.
+REFRESH_S = 2
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 OUTCOMES = {
     TransferState.MATCHED: ("Pays an invoice", ""),
@@ -74,7 +71,7 @@ class InboxPage(DashboardPage, frozen=True):
         if sent is None or not sent.content:
             form.fail("statement", "Choose the file of a bank statement.")
         elif len(sent.content) > MAX_UPLOAD_BYTES:
-            form.fail("statement", "The file is larger than 4 MB. Import it with `tonne invoice import-statement`.")
+            form.fail("statement", "The file is larger than 20 MB. Import it with `tonne invoice import-statement`.")
         iban = form.value("iban") or None
         if iban is not None and not is_iban(iban):
             form.fail("iban", "The IBAN is not valid: its check digits are wrong.")
@@ -90,46 +87,39 @@ class InboxPage(DashboardPage, frozen=True):
         return see_other(f"{viewer.base}/money/statements/{upload_id}")
 
     async def preview(self, viewer: OperatorViewer) -> Response:
-        """What the import would do: it is made and rolled back."""
-        upload_id, now = viewer.request.path("upload_id"), self.clock()
-        async with self.database.connection() as connection:
-            upload = await find_upload(connection, viewer.mode, upload_id)
-            names = await name_actors(connection, [upload.uploaded_by])
-        booked: list[BookedLine] = []
-        errors: list[str] = []
+        """What the import would do, or how far reading or importing the file is."""
+        [is_asked] = viewer.request.query("importing")
         try:
-            booked = await rehearse(
-                self.database,
-                lambda tx: import_upload(tx, viewer.mode, upload_id, settings=self.settings, by=viewer.actor.at(now)),
-            )
-        except SheetInvalid as error:
-            errors = [str(each) for each in error.errors]
-        return self.layout.page(
+            async with self.database.connection() as connection:
+                upload = await find_upload(connection, viewer.mode, viewer.request.path("upload_id"))
+                names = await name_actors(connection, [upload.uploaded_by])
+        except StatementUploadNotFound:
+            if is_asked is None:
+                raise
+            return see_other(f"{viewer.base}/money/inbox?done=statement_imported")
+        seen = upload.seen
+        page = self.layout.page(
             viewer,
             "operator_statement.html",
             tab="inbox",
             upload=upload,
             uploaded_by=names.get(upload.uploaded_by, ""),
-            booked=booked[:SHOWN],
-            left_out=max(0, len(booked) - SHOWN),
-            summary=_summary(booked),
-            is_news=any(each.outcome is not Verdict.KNOWN for each in booked),
-            errors=errors[:SHOWN],
-            error_count=len(errors),
+            seen=seen,
+            left_out=sum(count for count, _ in seen.outcomes.values()) - len(seen.lines),
+            is_news=bool(seen.outcomes.keys() - {Verdict.KNOWN}),
             outcomes=OUTCOMES,
         )
+        if upload.is_in_work:
+            page.headers["Refresh"] = str(REFRESH_S)
+        return page
 
     async def import_(self, viewer: OperatorViewer, _: Form) -> Response:
-        upload_id = viewer.request.path("upload_id")
-        try:
-            await self.database.commit(
-                import_upload, viewer.mode, upload_id, settings=self.settings, by=viewer.actor.at(self.clock())
-            )
-        except SheetInvalid:
-            # The preview lists the errors.
-            return see_other(f"{viewer.base}/money/statements/{upload_id}")
-        self.notifier.notify()
-        return see_other(f"{viewer.base}/money/inbox?done=statement_imported")
+        address = f"{viewer.base}/money/statements/{viewer.request.path('upload_id')}"
+        is_asked = await self.database.commit(
+            ask_for_import, viewer.mode, viewer.request.path("upload_id"), by=viewer.actor.at(self.clock())
+        )
+        # Otherwise the page says why it cannot be imported.
+        return see_other(f"{address}?importing=1" if is_asked else address)
 
     async def discard(self, viewer: OperatorViewer, _: Form) -> Response:
         await self.database.commit(
@@ -201,14 +191,3 @@ def _spelling(form: Form) -> Spelling:
         DateOrder(dates) if dates in set(DateOrder) else None,
         DecimalMark(decimals) if decimals in set(DecimalMark) else None,
     )
-
-
-def _summary(booked: list[BookedLine]) -> list[tuple[str, int, dict[str, int]]]:
-    """For each outcome: its name, the number of lines, and their sums by currency."""
-    found: dict[str, tuple[int, dict[str, int]]] = {}
-    for each in booked:
-        label = OUTCOMES[each.outcome][0]
-        count, sums = found.get(label, (0, {}))
-        sums[each.line.currency] = sums.get(each.line.currency, 0) + each.line.amount_minor
-        found[label] = (count + 1, sums)
-    return [(label, count, sums) for label, (count, sums) in found.items()]

@@ -1,15 +1,10 @@
-"""Import a bank statement: every booked line is stored once and settles the invoice that it pays.
-
-A statement that an operator uploads is stored and previewed first, and then imported or discarded.
-"""
+"""Import a bank statement: every booked line is stored once and settles the invoice that it pays."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
 
-import asyncpg
 from msgspec import Struct
 
 from tonne.money.accounting.matching.match_line import Match, NamedInvoice, match_line, named_references
@@ -23,14 +18,13 @@ from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.return_store import find_returns_by_outgoing_any_account
 from tonne.money.bank.transfer_model import TransferState
 from tonne.money.invoices import store as invoice_store
-from tonne.money.invoices.errors import StatementUploadNotFound
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import By, Mode, new_id
+from tonne.platform.values.context import By, Mode
 
 
 class BookedLine(NamedTuple):
@@ -206,100 +200,3 @@ def _import_entry(mode: Mode, file: SheetFile, booked: Sequence[BookedLine]) -> 
         mode=mode,
         details={"file": file.name, "lines": Counter(str(line.outcome) for line in booked)},
     )
-
-
-# Larger files are imported with the command line.
-MAX_UPLOAD_BYTES = 4 * 1024 * 1024
-# A statement has names of payers: it is not kept if nobody imports it.
-KEPT_FOR = timedelta(days=7)
-
-
-class StatementUpload(Struct, frozen=True):
-    id: str
-    mode: Mode
-    file: SheetFile
-    options: StatementOptions
-    uploaded_at: datetime
-    uploaded_by: str
-
-
-class WaitingUpload(Struct, frozen=True):
-    id: str
-    file_name: str
-    byte_count: int
-    uploaded_at: datetime
-    uploaded_by: str
-
-
-INSERT_UPLOAD = """
-WITH expired AS (DELETE FROM statement_uploads WHERE uploaded_at < $9)
-INSERT INTO statement_uploads (id, mode, file_name, content, date_order, decimal_mark, own_iban, uploaded_at,
-                               uploaded_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10)
-"""
-
-
-async def upload_statement(tx: Connection, mode: Mode, file: SheetFile, options: StatementOptions, *, by: By) -> str:
-    """Store a file for the preview; returns the id. Nothing is booked."""
-    upload_id, spelling = new_id("stm"), options.spelling
-    statement = (file.name, file.content, spelling.dates, spelling.decimals, options.iban)
-    await tx.execute(INSERT_UPLOAD, upload_id, mode, *statement, by.at, by.at - KEPT_FOR, str(by.actor))
-    await _record(tx, "bank_statement.uploaded", mode, file, by=by)
-    return upload_id
-
-
-LIST_UPLOADS = """
-SELECT id, file_name, length(content) AS byte_count, uploaded_at, uploaded_by FROM statement_uploads
-WHERE mode = $1 ORDER BY uploaded_at DESC, id LIMIT 50
-"""
-
-
-async def list_uploads(connection: Connection, mode: Mode) -> Sequence[WaitingUpload]:
-    """Those that wait to be imported, newest first."""
-    return [WaitingUpload(**row) for row in await connection.fetch(LIST_UPLOADS, mode)]
-
-
-FIND_UPLOAD = """
-SELECT id, mode, file_name, content, date_order AS dates, decimal_mark AS decimals, own_iban, uploaded_at, uploaded_by
-FROM statement_uploads WHERE id = $1 AND mode = $2
-"""
-
-
-async def find_upload(connection: Connection, mode: Mode, upload_id: str) -> StatementUpload:
-    """Raises StatementUploadNotFound."""
-    row = await connection.fetchrow(FIND_UPLOAD, upload_id, mode)
-    if row is None:
-        raise StatementUploadNotFound
-    return _upload(row)
-
-
-def _upload(row: asyncpg.Record) -> StatementUpload:
-    options = StatementOptions(value_of(Spelling, row), row["own_iban"])
-    return value_of(StatementUpload, row, file=SheetFile(row["file_name"], row["content"]), options=options)
-
-
-async def import_upload(tx: Connection, mode: Mode, upload_id: str, *, settings: Settings, by: By) -> list[BookedLine]:
-    """Import the statement and delete the upload. Rolled back, it is a preview. Raises SheetInvalid."""
-    upload = await find_upload(tx, mode, upload_id)
-    # Before the import: a second import of the same upload waits here and then does not find it.
-    await _delete(tx, upload)
-    return await import_statement(tx, mode, upload.file, settings=settings, by=by, options=upload.options)
-
-
-async def discard_upload(tx: Connection, mode: Mode, upload_id: str, *, by: By) -> None:
-    upload = await find_upload(tx, mode, upload_id)
-    await _delete(tx, upload)
-    await _record(tx, "bank_statement.discarded", mode, upload.file, by=by)
-
-
-DELETE_UPLOAD = "DELETE FROM statement_uploads WHERE id = $1 RETURNING true"
-
-
-async def _delete(tx: Connection, upload: StatementUpload) -> None:
-    if await tx.fetchval(DELETE_UPLOAD, upload.id) is not True:
-        raise StatementUploadNotFound
-
-
-async def _record(tx: Connection, action: str, mode: Mode, file: SheetFile, *, by: By) -> None:
-    digest = sha256(file.content).hexdigest()
-    await audit.record(tx, None, action, by=by, subject_id=digest, mode=mode, file=file.name)

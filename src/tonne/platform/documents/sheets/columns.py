@@ -40,8 +40,12 @@ class SheetInvalid(Exception):
     """Nothing was imported. `errors` holds every error that was found."""
 
     def __init__(self, errors: Sequence[RowError]) -> None:
-        super().__init__("\n".join(map(str, errors)))
+        # As the only argument, so that it can be pickled.
+        super().__init__(errors)
         self.errors = errors
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.errors))
 
 
 def quoted(text: str) -> str:

@@ -690,8 +690,23 @@ CREATE TABLE statement_uploads (
     decimal_mark  text,
     own_iban      text,
     uploaded_at   timestamptz NOT NULL,
-    uploaded_by   text NOT NULL
+    uploaded_by   text NOT NULL,
+    -- The worker reads the file, and imports it when an operator has seen what that would do. It is then deleted.
+    status        text NOT NULL DEFAULT 'reading' CHECK (status IN ('reading', 'read', 'refused', 'importing')),
+    imported_by   text,
+    imported_from text,
+    next_attempt_at timestamptz DEFAULT now(),
+    failures      integer NOT NULL DEFAULT 0,
+    step          text NOT NULL DEFAULT '',
+    done          integer NOT NULL DEFAULT 0,
+    total         integer NOT NULL DEFAULT 0,
+    -- What importing it would do, or its errors, as JSON.
+    preview       bytea,
+    CHECK ((status IN ('reading', 'importing')) = (next_attempt_at IS NOT NULL)),
+    CHECK (status NOT IN ('read', 'refused') OR preview IS NOT NULL),
+    CHECK (status <> 'importing' OR imported_by IS NOT NULL)
 );
+CREATE INDEX ON statement_uploads (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 
 -- The sums of a month as they were when an operator computed them. Summing a month reads all its records.
 CREATE TABLE month_totals (
