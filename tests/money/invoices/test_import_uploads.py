@@ -1,10 +1,5 @@
 """Uploaded statements are read and imported by the worker, large ones in a process of their own."""
 
-import asyncio
-import os
-import signal
-from pathlib import Path
-
 import pytest
 
 from tests.money.bank.formats.large_statements import large_csv, large_mt940
@@ -20,7 +15,7 @@ from tonne.money.accounting.matching.upload_store import (
     upload_statement,
 )
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.process.offload import OffloadFailed, offload
+from tonne.platform.process.offload import OffloadFailed
 from tonne.platform.values.context import Mode
 
 LINES = 300
@@ -84,30 +79,3 @@ async def test_a_process_that_dies_is_tried_again_and_then_reported(
     assert refused.status is UploadStatus.REFUSED
     assert "tonne invoice import-statement" in refused.seen.errors[0]
     assert not await billing.services.import_uploads.run_once()
-
-
-def kill_this_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def write_and_wait(path: Path) -> None:
-    path.write_text(str(os.getpid()))
-    signal.pause()
-
-
-async def test_a_killed_process_is_an_error_and_a_cancelled_one_is_killed(tmp_path: Path) -> None:
-    async def ignore(*_: object) -> None:
-        pass
-
-    with pytest.raises(OffloadFailed, match="kill_this_process"):
-        await offload(ignore, kill_this_process)
-    file = tmp_path / "pid"
-    task = asyncio.create_task(offload(ignore, write_and_wait, file))
-    async with asyncio.timeout(60):
-        while not (file.exists() and file.read_text()):  # noqa: ASYNC110 - another process writes it
-            await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(file.read_text()), 0)
