@@ -1,16 +1,14 @@
 """Forms that move money are sent twice: the first answer says what will happen, the second makes it so."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
-
-from msgspec import Struct, field
 
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.route import Response
 from tonne.platform.values.errors import TonneError
-from tonne.platform.web.render import see_other
+from tonne.platform.web.render import FIELD, see_other
 
 T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[T]]
@@ -27,19 +25,6 @@ async def rehearse(database: Database, work: Work[T]) -> T:
             await transaction.rollback()
 
 
-class Step(Struct, frozen=True, kw_only=True):
-    """`effects` says in sentences what the result of `work` means. `fields` are sent again with the confirmation."""
-
-    work: Work[Any]
-    title: str
-    effects: Callable[[Any], Sequence[str]]
-    button: str
-    # Where the operator came from, and where the step leads to.
-    back: str
-    done: str
-    fields: Mapping[str, str] = field(default_factory=dict)
-
-
 class Wording(NamedTuple):
     """The button of a step, the name of the notice afterwards, and what will happen: sentences, or a function that
     returns them for the result of the rehearsal."""
@@ -47,21 +32,6 @@ class Wording(NamedTuple):
     button: str
     notice: str
     effects: Sequence[str] | Callable[[Any], Sequence[str]]
-
-    def step(
-        self, work: Work[Any], back: str, fields: Mapping[str, str] | None = None, *, title: str = "", done: str = ""
-    ) -> Step:
-        """The title is the button unless it is given. The step leads back unless `done` is another page."""
-        effects = self.effects
-        return Step(
-            work=work,
-            title=title or self.button,
-            effects=effects if callable(effects) else lambda _: effects,
-            button=self.button,
-            back=back,
-            done=f"{done or back}?done={self.notice}",
-            fields=fields or {},
-        )
 
 
 class Attempt(NamedTuple):
@@ -78,21 +48,33 @@ class ConfirmedPage(DashboardPage, frozen=True):
         self,
         viewer: OperatorViewer,
         form: Form,
-        step: Step,
+        words: Wording,
+        work: Work[Any],
+        *,
         show_faults: Callable[[OperatorViewer, Form], Awaitable[Response]],
+        back: str,
+        title: str = "",
+        done: str = "",
     ) -> Response:
-        """Ask for the confirmation, or make the step if the form is confirmed. Errors are shown on the page before."""
-        attempt = await self.attempt(form, step.work)
+        """Ask for the confirmation, or make the step if the form is confirmed. Errors are shown on the page before.
+
+        The title is the button unless it is given. The step leads back unless `done` is another page.
+        """
+        attempt = await self.attempt(form, work)
         if attempt is None:
             return await show_faults(viewer, form)
         if attempt.is_made:
-            return see_other(step.done)
+            return see_other(f"{done or back}?done={words.notice}")
         return self.layout.page(
             viewer,
             "operator_confirm.html",
-            step=step,
+            title=title or words.button,
+            button=words.button,
+            back=back,
             action=viewer.request.location.partition("?")[0],
-            effects=step.effects(attempt.result),
+            # They are sent again with the confirmation.
+            fields={name: form.value(name) for name in form.names() if name != FIELD},
+            effects=words.effects(attempt.result) if callable(words.effects) else words.effects,
         )
 
     async def attempt(self, form: Form, work: Work[Any]) -> Attempt | None:

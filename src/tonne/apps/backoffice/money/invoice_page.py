@@ -48,33 +48,24 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
 
     async def settle(self, viewer: OperatorViewer, form: Form) -> Response:
         """Mark as paid, without a transfer."""
-        invoice, now = await self._find(viewer), self.clock()
+        invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
         note = form.text("note", "Say how it was paid, for the audit log.", longest=MAX_REASON)
-
-        async def work(tx: Connection) -> None:
-            await settle_invoice(tx, invoice, by=viewer.actor.at(now), note=note)
-
         effects = [
             f"Invoice {invoice.reference} for {invoice.due} and {invoice.orders_text} are marked as paid.",
             "Orders that wait for the payment are fulfilled: this cannot be undone.",
             "A transfer that arrives later and names the invoice is matched to it.",
         ]
         words = Wording("Mark as paid", "invoice_settled", effects)
-        return await self._take(viewer, form, invoice, work=work, words=words, note=note)
+        return await self._take(viewer, form, invoice, words, lambda tx: settle_invoice(tx, invoice, by=by, note=note))
 
     async def write_off(self, viewer: OperatorViewer, form: Form) -> Response:
-        invoice, now = await self._find(viewer), self.clock()
+        invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
         reason = form.text("reason", "Say why it is not expected to be paid, for the audit log.", longest=MAX_REASON)
         releases = form.is_checked("release_credit")
 
         async def work(tx: Connection) -> WriteOff:
             return await write_off_invoice(
-                tx,
-                invoice,
-                reason=reason,
-                releases_credit=releases,
-                settings=self.settings,
-                by=viewer.actor.at(now),
+                tx, invoice, reason=reason, releases_credit=releases, settings=self.settings, by=by
             )
 
         def effects(made: WriteOff) -> list[str]:
@@ -85,28 +76,21 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
                 return [f"{made.amount} wait until a second operator approves the write-off.", STILL_OWED, credit]
             return [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED, credit]
 
-        sent = {"reason": reason, "release_credit": "yes" if releases else ""}
         words = Wording("Write off", "invoice_written_off", effects)
-        return await self._take(viewer, form, invoice, work=work, words=words, **sent)
+        return await self._take(viewer, form, invoice, words, work)
 
     async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
-        invoice, now = await self._find(viewer), self.clock()
-
-        async def work(tx: Connection) -> WriteOff:
-            return await approve_write_off(tx, invoice, by=viewer.actor.at(now))
+        invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
 
         def effects(made: WriteOff) -> list[str]:
             return [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED]
 
         words = Wording("Approve the write-off", "invoice_written_off", effects)
-        return await self._take(viewer, form, invoice, work=work, words=words)
+        return await self._take(viewer, form, invoice, words, lambda tx: approve_write_off(tx, invoice, by=by))
 
     async def reinstate(self, viewer: OperatorViewer, form: Form) -> Response:
-        invoice, now = await self._find(viewer), self.clock()
+        invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
         reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
-
-        async def work(tx: Connection) -> WriteOff:
-            return await reinstate_invoice(tx, invoice, reason=reason, by=viewer.actor.at(now))
 
         def effects(undone: WriteOff) -> list[str]:
             if undone.state is WriteOffState.APPROVAL:
@@ -115,19 +99,20 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             return [f"{left} of invoice {undone.invoice_reference} are expected to be paid again."]
 
         words = Wording("Reinstate", "invoice_reinstated", effects)
-        return await self._take(viewer, form, invoice, work=work, words=words, reason=reason)
+        return await self._take(
+            viewer, form, invoice, words, lambda tx: reinstate_invoice(tx, invoice, reason=reason, by=by)
+        )
 
     async def resend(self, viewer: OperatorViewer, form: Form) -> Response:
-        invoice, now = await self._find(viewer), self.clock()
-
-        async def work(tx: Connection) -> list[str]:
-            return await resend_invoice(tx, invoice, settings=self.settings, by=viewer.actor.at(now))
+        invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
 
         def effects(recipients: list[str]) -> list[str]:
             return [f"{invoice.reference} is mailed to {', '.join(recipients)}."]
 
         words = Wording("Mail it again", "invoice_resent", effects)
-        return await self._take(viewer, form, invoice, work=work, words=words)
+        return await self._take(
+            viewer, form, invoice, words, lambda tx: resend_invoice(tx, invoice, settings=self.settings, by=by)
+        )
 
     async def pdf(self, viewer: OperatorViewer) -> Response:
         invoice = await self._find(viewer)
@@ -151,18 +136,10 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             raise DashboardPageNotFound from error
 
     async def _take(
-        self,
-        viewer: OperatorViewer,
-        form: Form,
-        invoice: Invoice,
-        *,
-        work: Work[Any],
-        words: Wording,
-        **fields: str,
+        self, viewer: OperatorViewer, form: Form, invoice: Invoice, words: Wording, work: Work[Any]
     ) -> Response:
-        back = f"{viewer.base}/money/invoices/{invoice.reference}"
-        step = words.step(work, back, fields, title=f"{words.button}: {invoice.reference}")
-        return await self.take_step(viewer, form, step, self.show)
+        back, title = f"{viewer.base}/money/invoices/{invoice.reference}", f"{words.button}: {invoice.reference}"
+        return await self.take_step(viewer, form, words, work, show_faults=self.show, back=back, title=title)
 
     async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         form = form or Form()

@@ -12,7 +12,6 @@ from tonne.money.refunds.approve_refund import approve_refund, decline_refund, r
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
-from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money
 from tonne.selling.accounts.directory import find_names_any_account
@@ -78,49 +77,35 @@ class RefundsPage(ConfirmedPage, frozen=True):
         )
 
     async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
-
-        async def work(tx: Connection) -> Refund:
-            return await approve_refund(tx, found.id, by=viewer.actor.at(now))
-
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         by_bank = "It is planned as a return: export it under Returns."
         then = "The worker sends it to the card gateway." if found.method is RefundMethod.CARD else by_bank
         effects = [f"{_money(found)} go back to the payer of order {found.order_id}.", then]
-        return await self._take(viewer, form, work, Wording("Approve the refund", "refund_approved", effects))
+        words = Wording("Approve the refund", "refund_approved", effects)
+        return await self._take(viewer, form, words, lambda tx: approve_refund(tx, found.id, by=by))
 
     async def decline(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         reason = form.text("reason", "Say why, for the refund and the audit log.", longest=MAX_REASON)
-
-        async def work(tx: Connection) -> Refund:
-            return await decline_refund(tx, found.id, reason, by=viewer.actor.at(now))
-
         effects = [f"{_money(found)} do not go back. The amount can be refunded again later."]
         words = Wording("Decline the refund", "refund_declined", effects)
-        return await self._take(viewer, form, work, words, reason=reason)
+        return await self._take(viewer, form, words, lambda tx: decline_refund(tx, found.id, reason, by=by))
 
     async def retry(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
-
-        async def work(tx: Connection) -> Refund:
-            return await retry_refund(tx, found.id, by=viewer.actor.at(now))
-
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         effects = ["The worker asks the card gateway now. Nothing is refunded twice."]
-        return await self._take(viewer, form, work, Wording("Try again now", "refund_retried", effects))
+        words = Wording("Try again now", "refund_retried", effects)
+        return await self._take(viewer, form, words, lambda tx: retry_refund(tx, found.id, by=by))
 
     async def settle(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         note = form.text("note", "Say how the money went back, for the audit log.", longest=MAX_REASON)
-
-        async def work(tx: Connection) -> Refund:
-            return await settle_refund(tx, found.id, note, by=viewer.actor.at(now))
-
         effects = [
             f"{_money(found)} count as paid back. No money moves: send it back before you confirm.",
             "The refund is not tried again.",
         ]
         words = Wording("Record as paid back", "refund_settled", effects)
-        return await self._take(viewer, form, work, words, note=note)
+        return await self._take(viewer, form, words, lambda tx: settle_refund(tx, found.id, note, by=by))
 
     async def list_disputes(self, viewer: OperatorViewer) -> Response:
         [after] = viewer.request.query("after")
@@ -174,16 +159,9 @@ class RefundsPage(ConfirmedPage, frozen=True):
             raise DashboardPageNotFound
         return found
 
-    async def _take(
-        self,
-        viewer: OperatorViewer,
-        form: Form,
-        work: Work[Any],
-        words: Wording,
-        **fields: str,
-    ) -> Response:
-        step = words.step(work, f"{viewer.base}/money/refunds/{viewer.request.path('refund_id')}", fields)
-        return await self.take_step(viewer, form, step, self.show_refund)
+    async def _take(self, viewer: OperatorViewer, form: Form, words: Wording, work: Work[Any]) -> Response:
+        back = f"{viewer.base}/money/refunds/{viewer.request.path('refund_id')}"
+        return await self.take_step(viewer, form, words, work, show_faults=self.show_refund, back=back)
 
     async def show_refund(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         form = form or Form()

@@ -67,10 +67,9 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             return lines + [f"Left out: {each.amount} to {each.to_name}." for each, _ in written.left_out]
 
         back = f"{viewer.base}/money/returns"
-        sent = {"currency": currency, "format": format_}
         words = Wording("Export", "returns_exported", effects)
-        step = words.step(work, back, sent, title=f"Export returns in {currency}")
-        return await self.take_step(viewer, form, step, self.show)
+        title = f"Export returns in {currency}"
+        return await self.take_step(viewer, form, words, work, show_faults=self.show, back=back, title=title)
 
     async def download(self, viewer: OperatorViewer) -> Response:
         found = await self.find(return_store.find_batch_of_mode, viewer.mode, viewer.request.path("batch_id"))
@@ -82,65 +81,52 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         return Response(found.content, 200, type_, headers)
 
     async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
-
-        async def work(tx: Connection) -> BankReturn:
-            return await approve_return(tx, found.id, by=viewer.actor.at(now))
-
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         effects = [f"{found.amount} may go to {found.to_name}, {found.to_iban}. The next file for the bank has it."]
-        return await self._take(viewer, form, work, Wording("Approve", "return_approved", effects))
+        words = Wording("Approve", "return_approved", effects)
+        return await self._take(viewer, form, words, lambda tx: approve_return(tx, found.id, by=by))
 
     async def redirect(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         iban = form.text("iban", "Enter the IBAN of the account to pay to.", longest=50)
         name, note = form.value("name")[:200], _note(form, "redirect_note")
-
-        async def work(tx: Connection) -> BankReturn:
-            return await redirect_return(tx, found.id, ReturnTo(iban, name), note, by=viewer.actor.at(now))
-
         effects = [
             f"{found.amount} go to {iban} instead.",
             "If that is not the payer's account, a second operator must approve it.",
         ]
-        sent = {"iban": iban, "name": name, "redirect_note": note}
-        return await self._take(viewer, form, work, Wording("Change the account", "return_redirected", effects), **sent)
-
-    async def cancel(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
-        note = _note(form)
-
-        async def work(tx: Connection) -> BankReturn:
-            return await cancel_return(tx, found.id, note, by=viewer.actor.at(now))
-
-        effects = [f"{found.amount} do not go back. The money waits for a decision again, or stays with its invoice."]
+        words = Wording("Change the account", "return_redirected", effects)
         return await self._take(
-            viewer, form, work, Wording("Cancel the return", "return_cancelled", effects), note=note
+            viewer, form, words, lambda tx: redirect_return(tx, found.id, ReturnTo(iban, name), note, by=by)
         )
 
-    async def returned(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
+    async def cancel(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         note = _note(form)
+        effects = [f"{found.amount} do not go back. The money waits for a decision again, or stays with its invoice."]
+        words = Wording("Cancel the return", "return_cancelled", effects)
+        return await self._take(viewer, form, words, lambda tx: cancel_return(tx, found.id, note, by=by))
 
-        async def work(tx: Connection) -> BankReturn:
-            return await confirm_return(tx, found.id, note, settings=self.settings, by=viewer.actor.at(now))
-
+    async def returned(self, viewer: OperatorViewer, form: Form) -> Response:
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
+        note = _note(form)
         effects = [
             f"{found.amount} count as paid back to {found.to_name or 'the payer'}. No money moves.",
             "Statements that show the payment do this by themselves: use it only if no statement will.",
         ]
-        return await self._take(viewer, form, work, Wording("Record as paid", "return_confirmed", effects), note=note)
+        words = Wording("Record as paid", "return_confirmed", effects)
+        return await self._take(
+            viewer, form, words, lambda tx: confirm_return(tx, found.id, note, settings=self.settings, by=by)
+        )
 
     async def failed(self, viewer: OperatorViewer, form: Form) -> Response:
-        found, now = await self._find(viewer), self.clock()
+        found, by = await self._find(viewer), viewer.actor.at(self.clock())
         note, incoming = _note(form), form.value("transfer")
-
-        async def work(tx: Connection) -> BankReturn:
-            return await fail_refund_return(tx, found.id, note, incoming_id=incoming or None, by=viewer.actor.at(now))
-
         then = "The money waits for a decision again." if found.invoice_id is None else "The refund is planned again."
         effects = [f"The bank did not pay {found.amount}. {then}"]
-        sent = {"note": note, "transfer": incoming}
-        return await self._take(viewer, form, work, Wording("Record as failed", "return_failed", effects), **sent)
+        words = Wording("Record as failed", "return_failed", effects)
+        return await self._take(
+            viewer, form, words, lambda tx: fail_refund_return(tx, found.id, note, incoming_id=incoming or None, by=by)
+        )
 
     async def _find(self, viewer: OperatorViewer) -> BankReturn:
         """Only of the viewer's mode."""
@@ -149,17 +135,10 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             raise DashboardPageNotFound
         return found[0]
 
-    async def _take(
-        self,
-        viewer: OperatorViewer,
-        form: Form,
-        work: Work[Any],
-        words: Wording,
-        **fields: str,
-    ) -> Response:
+    async def _take(self, viewer: OperatorViewer, form: Form, words: Wording, work: Work[Any]) -> Response:
         returns = f"{viewer.base}/money/returns"
-        step = words.step(work, f"{returns}/{viewer.request.path('return_id')}", fields, done=returns)
-        return await self.take_step(viewer, form, step, self.show_one)
+        back = f"{returns}/{viewer.request.path('return_id')}"
+        return await self.take_step(viewer, form, words, work, show_faults=self.show_one, back=back, done=returns)
 
     async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         async with self.database.connection() as connection:

@@ -58,7 +58,7 @@ class TransferPage(ConfirmedPage, frozen=True):
         )
 
     async def assign(self, viewer: OperatorViewer, form: Form) -> Response:
-        transfer, now = await self._find(viewer), self.clock()
+        transfer, by = await self._find(viewer), viewer.actor.at(self.clock())
         number = form.text("invoice", "Enter the number of an invoice.", longest=40)
         note = _optional(form, "note")
         minor = _amount(form, "amount", transfer)
@@ -67,9 +67,6 @@ class TransferPage(ConfirmedPage, frozen=True):
         except TonneError:
             form.fail("invoice", f"There is no such invoice in {viewer.mode} mode. Check the number.")
             return await self.show(viewer, form)
-
-        async def work(tx: Connection) -> tuple[Transfer, Invoice]:
-            return await assign_transfer(tx, transfer.id, invoice, minor, note=note, by=viewer.actor.at(now))
 
         def effects(result: tuple[Transfer, Invoice]) -> Sequence[str]:
             after, paid = result
@@ -84,18 +81,19 @@ class TransferPage(ConfirmedPage, frozen=True):
             return lines
 
         words = Wording("Match it", "transfer_assigned", effects)
-        sent = {"invoice": number, "amount": form.value("amount"), "note": note}
-        return await self._take(viewer, form, transfer, work=work, words=words, **sent)
+        return await self._take(
+            viewer, form, transfer, words, lambda tx: assign_transfer(tx, transfer.id, invoice, minor, note=note, by=by)
+        )
 
     async def unassign(self, viewer: OperatorViewer, form: Form) -> Response:
-        transfer, now = await self._find(viewer), self.clock()
+        transfer, by = await self._find(viewer), viewer.actor.at(self.clock())
         note, assignment_id = _note(form, "undo_note"), form.value("assignment_id")
 
         async def work(tx: Connection) -> tuple[Assignment, Transfer]:
             known = {each.id for each in await list_assignments_any_account(tx, transfer)}
             if assignment_id not in known:
                 raise DashboardPageNotFound
-            return await unassign_transfer(tx, assignment_id, note=note, by=viewer.actor.at(now))
+            return await unassign_transfer(tx, assignment_id, note=note, by=by)
 
         def effects(result: tuple[Assignment, Transfer]) -> Sequence[str]:
             undone, after = result
@@ -105,33 +103,29 @@ class TransferPage(ConfirmedPage, frozen=True):
             ]
 
         words = Wording("Undo the match", "transfer_unassigned", effects)
-        sent = {"undo_note": note, "assignment_id": assignment_id}
-        return await self._take(viewer, form, transfer, work=work, words=words, **sent)
+        return await self._take(viewer, form, transfer, words, work)
 
     async def match_payout(self, viewer: OperatorViewer, form: Form) -> Response:
-        transfer, now = await self._find(viewer), self.clock()
+        transfer, by = await self._find(viewer), viewer.actor.at(self.clock())
         payout_id = form.value("payout_id")
 
         async def work(tx: Connection) -> ListedPayout:
             open_ones = await list_open_payouts(tx, viewer.mode, transfer.currency, transfer.rest_minor)
             if payout_id not in {each.id for each in open_ones}:
                 raise DashboardPageNotFound
-            return await match_payout(tx, payout_id, transfer.id, by=viewer.actor.at(now))
+            return await match_payout(tx, payout_id, transfer.id, by=by)
 
         def effects(matched: ListedPayout) -> Sequence[str]:
             return [f"The transfer is payout {matched.payout_id} of the card gateway. It pays no invoice."]
 
         words = Wording("Match the payout", "transfer_resolved", effects)
-        return await self._take(viewer, form, transfer, work=work, words=words, payout_id=payout_id)
+        return await self._take(viewer, form, transfer, words, work)
 
     async def return_(self, viewer: OperatorViewer, form: Form) -> Response:
-        transfer, now = await self._find(viewer), self.clock()
+        transfer, by = await self._find(viewer), viewer.actor.at(self.clock())
         reason, minor = _note(form, "reason"), _amount(form, "return_amount", transfer)
         iban, name = form.value("iban"), form.value("name")[:MAX_NOTE]
         to = ReturnTo(iban, name) if iban else None
-
-        async def work(tx: Connection) -> BankReturn:
-            return await return_transfer(tx, transfer.id, minor, reason=reason, to=to, by=viewer.actor.at(now))
 
         def effects(planned: BankReturn) -> Sequence[str]:
             where = (
@@ -146,33 +140,34 @@ class TransferPage(ConfirmedPage, frozen=True):
             return lines
 
         words = Wording("Plan the return", "return_planned", effects)
-        sent = {"reason": reason, "return_amount": form.value("return_amount"), "iban": iban, "name": name}
-        return await self._take(viewer, form, transfer, work=work, words=words, **sent)
+        return await self._take(
+            viewer,
+            form,
+            transfer,
+            words,
+            lambda tx: return_transfer(tx, transfer.id, minor, reason=reason, to=to, by=by),
+        )
 
     async def resolve(self, viewer: OperatorViewer, form: Form) -> Response:
-        transfer, now = await self._find(viewer), self.clock()
+        transfer, by = await self._find(viewer), viewer.actor.at(self.clock())
         note = _note(form, "resolution")
-
-        async def work(tx: Connection) -> Transfer:
-            return await resolve_transfer(tx, transfer.id, note, by=viewer.actor.at(now))
-
         effects = [
             f"{transfer.rest} no longer wait for a decision. No money moves, and no invoice is paid.",
             "The transfer can be reopened later.",
         ]
         words = Wording("Ignore it", "transfer_resolved", effects)
-        return await self._take(viewer, form, transfer, work=work, words=words, resolution=note)
+        return await self._take(
+            viewer, form, transfer, words, lambda tx: resolve_transfer(tx, transfer.id, note, by=by)
+        )
 
     async def reopen(self, viewer: OperatorViewer, form: Form) -> Response:
-        transfer, now = await self._find(viewer), self.clock()
+        transfer, by = await self._find(viewer), viewer.actor.at(self.clock())
         note = _note(form, "reopen_note")
-
-        async def work(tx: Connection) -> Transfer:
-            return await reopen_and_unmatch(tx, transfer.id, note, by=viewer.actor.at(now))
-
         effects = [f"{transfer.money(transfer.resolved_minor)} of the transfer wait for a decision again."]
         words = Wording("Reopen", "transfer_reopened", effects)
-        return await self._take(viewer, form, transfer, work=work, words=words, reopen_note=note)
+        return await self._take(
+            viewer, form, transfer, words, lambda tx: reopen_and_unmatch(tx, transfer.id, note, by=by)
+        )
 
     async def _find(self, viewer: OperatorViewer) -> Transfer:
         """Only of the viewer's mode."""
@@ -182,23 +177,12 @@ class TransferPage(ConfirmedPage, frozen=True):
         return found[0]
 
     async def _take(
-        self,
-        viewer: OperatorViewer,
-        form: Form,
-        transfer: Transfer,
-        *,
-        work: Work[Any],
-        words: Wording,
-        **fields: str,
+        self, viewer: OperatorViewer, form: Form, transfer: Transfer, words: Wording, work: Work[Any]
     ) -> Response:
-        title = f"{words.button}: {transfer.amount}"
-        step = words.step(
-            work,
-            f"{viewer.base}/money/transfers/{transfer.id}",
-            fields,
-            title=f"{title} from {transfer.payer}" if transfer.payer else title,
-        )
-        return await self.take_step(viewer, form, step, self.show)
+        back, title = f"{viewer.base}/money/transfers/{transfer.id}", f"{words.button}: {transfer.amount}"
+        if transfer.payer:
+            title = f"{title} from {transfer.payer}"
+        return await self.take_step(viewer, form, words, work, show_faults=self.show, back=back, title=title)
 
     async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         form = form or Form()
