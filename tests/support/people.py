@@ -87,6 +87,8 @@ async def last_mail(services: Services) -> tuple[str, str]:
 
 
 async def link_in_last_mail(services: Services) -> str:
+    """Also the link for a new password, which a job of the worker mails."""
+    await services.mail_password_links.run_once()
     found = LINK.search((await last_mail(services))[1])
     assert found is not None
     return found[1]

@@ -10,6 +10,7 @@ from tests.support.people import PASSWORD, Person, add_user, last_mail, link_in_
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.selling.users.create_user import disable_user, require_user
+from tonne.selling.users.password_requests import LINKS_PER_HOUR, insert_request
 
 MakePerson = Callable[[], Person]
 ANN = "ann@ours.test"
@@ -234,7 +235,31 @@ async def test_strangers_cannot_learn_who_has_an_account(ann: Person, services: 
     known = (await ann.submit("/dashboard/password", email=ANN)).text.replace(ANN, "")
     unknown = (await ann.submit("/dashboard/password", email="nobody@ours.test")).text.replace("nobody@ours.test", "")
     assert known == unknown
+    # The same work for both: only the job looks them up.
+    async with services.database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM password_requests") == 2
+        assert await connection.fetchval("SELECT count(*) FROM mails") == 0
+    assert await services.mail_password_links.run_once()
+    assert not await services.mail_password_links.run_once()
     assert (await last_mail(services))[0] == ANN
+
+
+async def test_a_user_gets_few_mails_whoever_asks_for_a_new_password(services: Services, ann: Person) -> None:
+    async with services.database.connection() as connection:
+        for number in range(50):
+            await insert_request(connection, ANN, f"stranger {number}", services.clock())
+        while await services.mail_password_links.run_once():
+            pass
+        assert await connection.fetchval("SELECT count(*) FROM mails") == LINKS_PER_HOUR
+    assert (await ann.get(await link_in_last_mail(services))).status_code == 200
+
+
+async def test_a_link_for_a_new_password_ends_with_a_change_of_the_password(ann: Person, services: Services) -> None:
+    await ann.submit("/dashboard/password", email=ANN)
+    link = await link_in_last_mail(services)
+    await ann.sign_in(ANN)
+    await ann.submit("/dashboard/you/password", old_password=PASSWORD, password=NEW_PASSWORD, repeat=NEW_PASSWORD)
+    assert (await ann.get(link)).status_code == 404
 
 
 async def test_the_link_for_a_new_password_expires(ann: Person, services: Services, clock: ManualClock) -> None:

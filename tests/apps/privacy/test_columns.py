@@ -172,6 +172,7 @@ KEPT = {
     "transfer_returns": {"note reason to_bic to_iban to_name": ACCOUNTING},
     "unbilled_orders": {"reference": ACCOUNTING},
     "user_identities": {"issuer subject": "of a user, deleted with the user"},
+    "password_requests": {"email": "a job answers the request and deletes the row within seconds"},
     "user_links": {"email": ADDRESS_IN_USE, "role": WORDS},
     "user_sessions": {"address agent": "of users, deleted with the user"},
     "users": {

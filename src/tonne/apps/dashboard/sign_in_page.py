@@ -25,6 +25,7 @@ from tonne.selling.users.links import ChangePassword, require_link
 from tonne.selling.users.model import UserSession
 from tonne.selling.users.oidc.oidc_provider import OidcAttempt, OidcGateway, OidcRefused, OidcUnavailable
 from tonne.selling.users.oidc.oidc_sign_in import OidcSignIn
+from tonne.selling.users.password_requests import insert_request
 from tonne.selling.users.second_factor.passkey_domain import PasskeyDomain
 from tonne.selling.users.sign_in import Sessions, SignIn
 
@@ -143,12 +144,12 @@ class SignInPage(Struct, frozen=True):
         return self._page(request, "password_ask.html", Form(), email="", is_sent=False)
 
     async def ask_for_reset(self, request: Request) -> Response:
-        """The answer is the same for every address: strangers cannot learn who has an account."""
+        """The answer and its time are the same for every address: strangers cannot learn who has an account."""
         form = Form(self.guard.check(request))
         email = form.email()
         if not form.faults:
             self.resets.require(request.limited_as, message=_TOO_MANY)
-            await self.change_password.ask_for_link(email, actor=_stranger(request))
+            await self.database.run(insert_request, email, str(_stranger(request)), self.sessions.now())
         return self._page(request, "password_ask.html", form, email=email, is_sent=not form.faults)
 
     async def show_new_password(self, request: Request) -> Response:

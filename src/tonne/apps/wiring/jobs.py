@@ -68,6 +68,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         _throttled("mail_changed_certificates", parts.mail_changed_certificates),
         Job("mail_card_problems", parts.mail_card_problems.run_once),
         _throttled("update_cards", parts.update_card),
+        Job("mail_password_links", parts.mail_password_links.run_once),
         Job("send_mails", mails.run_once, mails.drain, wake=mails.wake, expect=mails.expect),
         *(_every(retention.EVERY_S, name, run) for name, run in parts.retention_jobs.items()),
         _throttled("fold_order_totals", parts.fold_totals),

@@ -30,6 +30,7 @@ from tonne.selling.orders.quotes.lock_quotes import LockQuotes
 from tonne.selling.orders.read_store import read_by_id, read_by_key, read_versions
 from tonne.selling.orders.tags import OrderTags
 from tonne.selling.orders.totals.fold_totals import FoldTotals
+from tonne.selling.users.password_requests import MailPasswordLinks
 from tonne.selling.users.prune_sessions import PruneSessions
 from tonne.supply.stock.holds.holds import hold_for_quote
 from tonne.supply.stock.vintages import load_vintages_any_account
@@ -56,6 +57,7 @@ class SellingParts(PlatformParts):
         )
         self.account_logos = AccountLogoEndpoints(database, clock=clock, settings=settings)
         self.prune_sessions = PruneSessions(database, clock)
+        self.mail_password_links = MailPasswordLinks(database, clock, settings)
         self._open_orders(clock)
         self._open_estimates(clock)
 

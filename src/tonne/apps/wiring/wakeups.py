@@ -58,6 +58,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "mail_changed_certificates": _wakeups([_KIND.CERTIFICATES], _KIND.MAILS),
     "mail_card_problems": _wakeups([_KIND.CARD_PROBLEMS], _KIND.MAILS),
     "update_cards": _wakeups([]),
+    "mail_password_links": _wakeups([], _KIND.MAILS),
     "send_mails": _wakeups([_KIND.MAILS]),
     "make_partitions": _wakeups([]),
     "fold_order_totals": _wakeups([]),

@@ -68,6 +68,28 @@ async def use_links(tx: Connection, link: UserLink, now: datetime) -> None:
     await tx.execute(USE_LINKS, link.email, link.kind, link.organisation_id, now)
 
 
+COUNT_RESETS = """
+SELECT count(*) FROM user_links
+WHERE email = (SELECT email FROM users WHERE id = $1) AND kind = 'password_reset' AND created_at > $2
+"""
+
+
+async def count_password_links(connection: Connection, user_id: str, after: datetime) -> int:
+    count: int = await connection.fetchval(COUNT_RESETS, user_id, after)
+    return count
+
+
+REVOKE_RESETS = """
+UPDATE user_links SET revoked_at = $2
+WHERE email = (SELECT email FROM users WHERE id = $1) AND kind = 'password_reset'
+  AND used_at IS NULL AND revoked_at IS NULL
+"""
+
+
+async def revoke_password_links(tx: Connection, user_id: str, now: datetime) -> None:
+    await tx.execute(REVOKE_RESETS, user_id, now)
+
+
 LIST_INVITATIONS = f"""
 SELECT {_LINK} FROM user_links
 WHERE organisation_id = $1 AND kind = 'invitation' AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2

@@ -137,14 +137,6 @@ class ChangePassword:
         self._clock = clock
         self._settings = settings
 
-    async def ask_for_link(self, email: str, *, actor: Actor) -> None:
-        """Mail a link if there is such a user. The caller answers the same in both cases."""
-        async with self._database.transaction() as tx:
-            found = await store.find_user_by_email(tx, email)
-            if found is not None and found[0].disabled_at is None:
-                now = self._clock()
-                await send_password_reset(tx, self._settings, found[0].email, actor_name=str(actor), now=now)
-
     async def by_link(self, token: str, password: str, *, actor: Actor) -> User:
         """Raises LinkExpired or PasswordInvalid. A second factor is still asked for at the next sign-in."""
         now = self._clock()
@@ -174,6 +166,7 @@ class ChangePassword:
         now = self._clock()
         await store.set_password_hash(tx, user.id, password_hash)
         await store.revoke_sessions(tx, user.id, now, but=but_session)
+        await link_store.revoke_password_links(tx, user.id, now)
         await send_password_changed(tx, self._settings, user.email)
         await audit.record(tx, None, "user.password_changed", by=actor.at(now), subject_id=user.id)
 

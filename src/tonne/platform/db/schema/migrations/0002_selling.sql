@@ -281,6 +281,15 @@ CREATE INDEX user_links_of_organisation ON user_links (organisation_id, created_
 CREATE INDEX user_links_of_email ON user_links (email);
 CREATE INDEX user_links_expired ON user_links (expires_at);
 
+-- People who asked for a new password, also those whose address nobody has. A job answers and deletes them.
+CREATE TABLE password_requests (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    email       text NOT NULL,
+    -- The actor who asked, with the network address.
+    created_by  text NOT NULL,
+    created_at  timestamptz NOT NULL
+);
+
 -- Passkeys of users (WebAuthn). The private key never leaves the user's device.
 CREATE TABLE passkeys (
     id             text PRIMARY KEY,
