@@ -13,9 +13,9 @@ from tests.support.clock import ManualClock
 from tests.support.command import Operator, refusal_of, tonne
 from tests.support.orders import bring_to, place, receive
 from tests.support.world import SELLER, World, add_account
-from tonne.apps.cli.database import open_readers
+from tonne.apps.cli.database import connect, open_readers
 from tonne.apps.cli.operations import doctor
-from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, WARNINGS_CODE, examine, examine_in_parallel
+from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, FAILED_CODE, WARNINGS_CODE, examine, examine_in_parallel
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
 from tonne.apps.privacy.retention.waiting import WAITING as RETENTION_WAITING
 from tonne.apps.wiring.app import Services
@@ -324,3 +324,39 @@ def _report(operator: Operator, code: int) -> dict[str, Any]:
     assert done.returncode == code
     report: dict[str, Any] = json.loads(done.stdout)
     return report
+
+
+async def test_operations_3_commands_are_not_limited_by_the_settings_of_the_role(services: Services) -> None:
+    """Behind PgBouncer the role has the limits of the service, which are too short for a command."""
+    limits = ("statement_timeout", "idle_in_transaction_session_timeout", "lock_timeout")
+    async with services.database.connection() as own:
+        name = await own.fetchval("SELECT quote_ident(current_database())")
+        for limit in limits:
+            await own.execute(f"ALTER DATABASE {name} SET {limit} = '1ms'")
+        try:
+            connection = await connect(services.database._url)
+            found = {limit: await connection.fetchval(f"SHOW {limit}") for limit in limits}
+            await connection.close()
+        finally:
+            await own.execute(f"ALTER DATABASE {name} RESET ALL")
+    assert set(found.values()) == {"0"}
+
+
+async def test_operations_3_a_check_that_fails_is_a_sentence_with_an_exit_code_of_its_own(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a traceback with the code for broken data."""
+
+    async def cancelled(*_: object) -> object:
+        raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
+
+    for function in ("_make", "find_unreadable", "find_broken_trees", "find_waiting"):
+        with monkeypatch.context() as patch:
+            patch.setattr(doctor, function, cancelled)
+            done = operator.runs("doctor")
+            assert done.returncode == FAILED_CODE, function
+            assert "- canceling statement due to statement timeout" in done.stdout
+            assert "checks could not be made. See above." in done.stderr
+            assert "Traceback" not in done.stdout + done.stderr
+    latest = json.loads(operator.runs("doctor", "--json").stdout)
+    assert latest["status"] in {"ok", "warning"}

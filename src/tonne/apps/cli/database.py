@@ -17,13 +17,13 @@ from tonne.apps.cli.operator import operator
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.apps.wiring.listeners import connect_listeners
 from tonne.platform.db.database import Connection
-from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable, is_service_held
+from tonne.platform.db.errors import DATABASE_ERRORS, REPEATABLE, is_database_unavailable, is_service_held
 from tonne.platform.db.replica import RECOVERY_CONFLICTS, read_written, wait_until_replayed
 from tonne.platform.db.schema.migrate import MigrationError, require_compatible
 from tonne.platform.db.server.embedded import database_url, ensure_database
 from tonne.platform.db.server.hosts import connect_to_any
 from tonne.platform.db.server.postmaster import DatabaseUnavailable
-from tonne.platform.db.session_settings import RoleSettingsMissing
+from tonne.platform.db.session_settings import NO_LIMITS, RoleSettingsMissing
 from tonne.platform.settings.load_settings import kubernetes_variables, load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
 from tonne.platform.values.context import Scope
@@ -64,6 +64,10 @@ def plain_failures() -> Iterator[None]:
     except DATABASE_ERRORS as error:
         if is_service_held(error):
             raise click.ClickException(f"{HELD} Run `tonne resume` first.") from error
+        if isinstance(error, REPEATABLE):
+            raise click.ClickException(
+                f"The database cancelled a statement ({error}). Run the command again."
+            ) from error
         if not is_database_unavailable(error) and not isinstance(error, asyncpg.InvalidCatalogNameError):
             raise
         raise click.ClickException(f"Cannot connect to the database ({error}). Check TONNE_DATABASE_URL.") from error
@@ -114,7 +118,8 @@ async def with_connection(url: str, work: Callable[[Connection], Awaitable[T]]) 
 
 
 async def connect(url: str) -> Connection:
-    settings = {"application_name": "tonne-cli", "jit": "off"}
+    # A role may have limits, which are for the service behind a pooler: a command takes as long as its rows need.
+    settings = {"application_name": "tonne-cli", "jit": "off", "lock_timeout": "0", **NO_LIMITS}
     return await connect_to_any(url, within_s=CONNECT_WITHIN_S, server_settings=settings)
 
 

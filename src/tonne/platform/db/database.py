@@ -177,8 +177,12 @@ class Database:
         connection = await connect(self._url, settings, direct=self._direct)
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
-                # Behind PgBouncer a connection has the time limit of its role.
-                await connection.execute(f"SET LOCAL statement_timeout = {int(statement_s * 1000)}")
+                # Behind PgBouncer a connection has the time limits of its role.
+                limit_ms = int(statement_s * 1000)
+                await connection.execute(
+                    f"SET LOCAL statement_timeout = {limit_ms}; "
+                    f"SET LOCAL idle_in_transaction_session_timeout = {2 * limit_ms}"
+                )
                 yield connection
         finally:
             connection.terminate()

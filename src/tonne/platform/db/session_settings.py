@@ -30,6 +30,18 @@ def session_settings(settings: Settings) -> dict[str, str]:
     }
 
 
+# Also those that a role has behind a pooler, and those of a command. Not the one for locks, which others wait behind.
+NO_LIMITS = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+LIFT_LIMITS = "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in NO_LIMITS.items())
+# What a client waits for one statement of a transaction without limits.
+LONG_STATEMENT_S = 86_400.0
+
+
+async def lift_limits(tx: _Connection) -> None:
+    """Let this transaction take as long as its rows need. Pass LONG_STATEMENT_S to its long statements."""
+    await tx.execute(LIFT_LIMITS)
+
+
 UNLIMITED = """
 SELECT quote_ident(current_user) AS role
 FROM pg_settings

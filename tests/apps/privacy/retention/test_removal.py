@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import json
+import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,15 +16,16 @@ from tests.support.api_client import ApiClient, codes, fields
 from tests.support.orders import place
 from tests.support.world import World
 from tonne.apps.cli.operations.doctor import find_waiting
-from tonne.apps.privacy.retention.archive_file import ArchiveError, check_contents, read_manifest
+from tonne.apps.privacy.retention import archive_file
+from tonne.apps.privacy.retention.archive_file import ArchiveError, ArchiveWriter, check_contents, read_manifest
 from tonne.apps.privacy.retention.check_archives import ARCHIVES
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
-from tonne.apps.privacy.retention.remove_partitions import NotRemoved, RemovePartitions
+from tonne.apps.privacy.retention.remove_partitions import NotRemoved, RemovePartitions, remove_partition
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.schema.partitions import ATTEMPTS, MAILS, list_partitions
+from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, list_partitions
 from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.values.context import to_wire
+from tonne.platform.values.context import job_actor, new_id, to_wire
 
 LATE = "old rows are removed in time"
 DAY = timedelta(days=1)
@@ -65,6 +68,66 @@ async def test_old_partitions_are_archived_and_removed(months: Months, settings:
     entries = await months.fetch("SELECT subject_id, actor FROM audit_log WHERE action = 'partition.removed'")
     assert {row["actor"] for row in entries} == {"system:remove_partitions"}
     assert {row["subject_id"] for row in entries} == {getattr(outcome, "name", "") for outcome in outcomes}
+
+
+MULTIPLY_EVENTS = """
+INSERT INTO events
+SELECT (json_populate_record(event, json_build_object('position', event.position + number))).*
+FROM events event CROSS JOIN generate_series(1, $1::int) AS number
+"""
+
+
+async def test_operations_2_retention_finishes_however_many_rows_and_however_short_the_limits(
+    months: Months, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 2.3 million events a month, each run archived, was cancelled by a time limit, and started again."""
+    await months.append(month_start(6) + DAY)
+    rows = int(os.environ.get("RETENTION_ROWS", "5000"))
+    await months.execute(MULTIPLY_EVENTS, rows)
+    await months.execute("UPDATE event_streams SET last_position = $1 WHERE last_position > 0", rows + 1)
+    read = archive_file._read
+
+    def read_slowly(path: Path) -> object:
+        time.sleep(0.5)
+        return read(path)
+
+    monkeypatch.setattr(archive_file, "_read", read_slowly)
+    connection = await months.database.connect()
+    blocker = await months.database.connect()
+    try:
+        # A hundredth of the defaults. The lock makes the first statement that reads all events take longer, too.
+        await connection.execute("SET statement_timeout = '100ms'; SET idle_in_transaction_session_timeout = '200ms'")
+        first, second, *_ = await list_partitions(connection, EVENTS)
+        by = job_actor("test").at(datetime.now(UTC))
+        await remove_partition(connection, months.settings, EVENTS, first, by=by)
+        async with asyncio.TaskGroup() as tasks, blocker.transaction():
+            await blocker.execute(f"LOCK TABLE {second.name} IN ACCESS EXCLUSIVE MODE")
+            running = tasks.create_task(remove_partition(connection, months.settings, EVENTS, second, by=by))
+            await asyncio.sleep(0.4)
+        outcome = running.result()
+    finally:
+        await connection.close()
+        await blocker.close()
+    assert isinstance(outcome, RemovedPartition), outcome
+    assert outcome.row_count == rows + 1
+
+
+async def test_rows_that_change_while_they_are_archived_are_not_removed(
+    months: Months, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await months.append(month_start(6) + DAY)
+    verify = ArchiveWriter.verify
+    loop = asyncio.get_running_loop()
+
+    def verify_late(writer: ArchiveWriter) -> None:
+        change = months.execute("UPDATE events SET subject_id = $1", new_id("x"))
+        asyncio.run_coroutine_threadsafe(change, loop).result(60)
+        verify(writer)
+
+    monkeypatch.setattr(ArchiveWriter, "verify", verify_late)
+    reasons = [outcome.reason for outcome in await months.remove() if isinstance(outcome, NotRemoved)]
+    assert reasons == ["its rows changed while they were archived"]
+    assert await months.positions() == [1]
 
 
 async def test_nothing_is_removed_while_events_are_kept_for_ever(months: Months) -> None:
@@ -199,8 +262,10 @@ async def test_a_table_in_use_keeps_its_partition_until_the_next_run(
 async def test_a_file_of_a_run_that_crashed_is_replaced(months: Months, settings: Settings) -> None:
     await three_old_and_one_new(months)
     settings.archive_path.mkdir()
-    for name in ("events_part_0.jsonl.gz.unfinished", "events_part_0.jsonl.gz", "events_part_0.manifest.json"):
+    for name in ("events_part_0.jsonl.gz.1.unfinished", "events_part_0.jsonl.gz", "events_part_0.manifest.json"):
         (settings.archive_path / name).write_bytes(b"half of")
+    long_ago = time.time() - 2 * DAY.total_seconds()
+    os.utime(settings.archive_path / "events_part_0.jsonl.gz.1.unfinished", (long_ago, long_ago))
     outcomes = await months.remove()
     assert all(isinstance(outcome, RemovedPartition) for outcome in outcomes)
     path = settings.archive_path / "events_part_0.jsonl.gz"

@@ -4,9 +4,10 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 import click
 import msgspec
@@ -29,7 +30,7 @@ from tonne.money.invoices.invariants import INVARIANTS as INVOICES
 from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
 from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.database import Connection
-from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
 from tonne.platform.db.invariant import FOR_CHECKS, AnyCheck, AnyInvariant, group_by_scan
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.keys.check_secret_key import find_unreadable_secrets
@@ -45,6 +46,7 @@ from tonne.supply.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.supply.stock.holds.quote_invariants import INVARIANTS as QUOTES
 from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
 
+T = TypeVar("T")
 ALL_INVARIANTS = (
     *(*EVENTS, *ORDERS, *PAYMENTS, *TRANSFERS, *INVOICES, *CARD_INVOICES, *REFUNDS, *MATCHES, *CHECKOUTS),
     *(*LOG, *RETIREMENTS, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
@@ -55,14 +57,18 @@ SECRETS_MEANING = "Their webhooks deliver nothing, and their offset links refuse
 SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
 # Objects listed per check.
 SHOWN = 10
-# The exit code if nothing is broken but something needs the operator. 2 is for a wrong command line.
+# The exit codes if nothing is broken but something needs the operator, and if a check could not be made. 2 is for a
+# wrong command line.
 WARNINGS_CODE = 3
+FAILED_CODE = 4
+FAILED_MEANING = "The check could not be made."
+FAILED_REMEDY = "Run it again alone with --only. If it fails again, the log of PostgreSQL says more."
 # Checks that are made at the same time.
 CONNECTIONS = 2
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """The result of one check. `status` is ok, broken or warning; `found` names the objects.
+    """The result of one check. `status` is ok, broken, warning or failed (not made); `found` names the objects.
 
     `limited` says whether only changes since the given time were checked, `seconds` how long the statement took, which
     may have made several checks.
@@ -82,6 +88,18 @@ class Examination(msgspec.Struct):
 
     breaches: dict[str, list[str]] = msgspec.field(default_factory=dict)
     timings: list[tuple[float, AnyCheck]] = msgspec.field(default_factory=list)
+    # Why a check could not be made.
+    failures: dict[str, str] = msgspec.field(default_factory=dict)
+
+    async def attempt(self, names: Sequence[str], made: Awaitable[T], otherwise: T) -> T:
+        """A check that the database cancels or refuses is a result like any other. Not if the database is away."""
+        try:
+            return await made
+        except DATABASE_ERRORS as error:
+            if is_database_unavailable(error):
+                raise
+            self.failures |= dict.fromkeys(names, " ".join(str(error).split()) or type(error).__name__)
+            return otherwise
 
     def seconds(self, name: str) -> float | None:
         return next((round(taken, 3) for taken, check in self.timings if name in check.names), None)
@@ -99,9 +117,9 @@ class Examination(msgspec.Struct):
 def doctor(as_json: bool, words: tuple[str, ...], since: datetime | None, timings: bool) -> None:
     """Check the data, and list what waits too long.
 
-    The exit code is 0 if all is well, 1 if an invariant is broken (or the check could not be made), and 3 if there are
-    only warnings: something waits for the operator, or a setting is missing. Each warning says which command deals with
-    it.
+    The exit code is 0 if all is well, 1 if an invariant is broken (or the database cannot be reached), 4 if a check
+    could not be made, and 3 if there are only warnings: something waits for the operator, or a setting is missing. Each
+    warning says which command deals with it.
 
     With --since, checks that can be limited read only events, certificates and orders from that time on. The output
     says which were limited. The others, mostly sums, read all data.
@@ -114,6 +132,7 @@ def doctor(as_json: bool, words: tuple[str, ...], since: datetime | None, timing
     found, examination, server = run_with_readers(lambda readers: _examine_all(readers, words, since))
     broken = [each for each in found if each.status == "broken"]
     warnings = [each for each in found if each.status == "warning"]
+    failed = [each for each in found if each.status == "failed"]
     if as_json:
         click.echo(msgspec.json.encode({"status": _status(found), "server": server, "since": since, "checks": found}))
     else:
@@ -121,12 +140,14 @@ def doctor(as_json: bool, words: tuple[str, ...], since: datetime | None, timing
             _print(each, since)
         if timings:
             _print_timings(examination)
-        if not broken:
+        if failed:
+            click.echo(f"{len(failed)} of {len(found)} checks could not be made. See above.", err=True)
+        elif not broken:
             click.echo(f"{_count(warnings)} See above." if warnings else "All checks passed.")
     if broken and not as_json:
         also = f" {_count(warnings)}" if warnings else ""
         raise click.ClickException(f"{len(broken)} of {len(found)} checks failed.{also} See above.")
-    sys.exit(1 if broken else WARNINGS_CODE if warnings else 0)
+    sys.exit(1 if broken else FAILED_CODE if failed else WARNINGS_CODE if warnings else 0)
 
 
 def _count(warnings: Sequence[Finding]) -> str:
@@ -134,7 +155,7 @@ def _count(warnings: Sequence[Finding]) -> str:
 
 
 def _print(finding: Finding, since: datetime | None) -> None:
-    marks = {"ok": "ok    ", "broken": "BROKEN", "warning": "WARN  "}
+    marks = {"ok": "ok    ", "broken": "BROKEN", "warning": "WARN  ", "failed": "FAILED"}
     extent = ""
     if since is not None and finding.seconds is not None:
         extent = f" (since {since:%Y-%m-%d %H:%M} UTC)" if finding.limited else " (all data)"
@@ -164,9 +185,15 @@ async def _examine_all(
 ) -> tuple[list[Finding], Examination, str]:
     settings = load_settings(os.environ)
     examination = await examine_in_parallel(readers, words, since)
-    unreadable = await readers.run(0, lambda tx: find_unreadable(tx, settings))
-    trees = await readers.run(0, lambda tx: find_broken_trees(tx, since)) if _is_wanted(TREE, words) else []
-    waiting = await readers.run(0, lambda tx: find_waiting(tx, settings, utc_now()))
+    unreadable = await examination.attempt(
+        [SECRETS], readers.run(0, lambda tx: find_unreadable(tx, settings)), list[str]()
+    )
+    trees = list[str]()
+    if _is_wanted(TREE, words):
+        trees = await examination.attempt([TREE], readers.run(0, lambda tx: find_broken_trees(tx, since)), trees)
+    names = [*(each.name for each in ALL_WAITING), ARCHIVES]
+    looking = readers.run(0, lambda tx: find_waiting(tx, settings, utc_now()))
+    waiting = await examination.attempt(names, looking, dict[str, list[str]]())
     archives = waiting.get(ARCHIVES, ())
     found = [
         *(_result(each, examination, since) for each in ALL_INVARIANTS),
@@ -179,6 +206,7 @@ async def _examine_all(
         ),
         Finding(ARCHIVES, "warning" if archives else "ok", ARCHIVES_MEANING, ARCHIVES_REMEDY, archives),
     ]
+    found = [_failed(each, examination) if each.name in examination.failures else each for each in found]
     if not words:
         await _record(readers, found, since)
     return [finding for finding in found if _is_wanted(finding.name, words)], examination, readers.server
@@ -198,9 +226,13 @@ async def _record(readers: Readers, found: Sequence[Finding], since: datetime | 
         click.echo(f"The result was not stored for the operator's page ({error}).", err=True)
 
 
+def _failed(finding: Finding, examination: Examination) -> Finding:
+    return Finding(finding.name, "failed", FAILED_MEANING, FAILED_REMEDY, [examination.failures[finding.name]])
+
+
 def _status(found: Sequence[Finding]) -> str:
     statuses = {each.status for each in found}
-    return "broken" if "broken" in statuses else "warning" if "warning" in statuses else "ok"
+    return next((status for status in ("broken", "failed", "warning") if status in statuses), "ok")
 
 
 def _result(invariant: AnyInvariant, examination: Examination, since: datetime | None) -> Finding:
@@ -260,7 +292,8 @@ async def examine_in_parallel(
 
         async def take_checks(place: int) -> None:
             for check in waiting:
-                await readers.run(place, partial(_make, check, since, examination))
+                made = readers.run(place, partial(_make, check, since, examination))
+                await examination.attempt(check.names, made, None)
                 advance(1)
 
         try:

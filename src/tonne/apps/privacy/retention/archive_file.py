@@ -6,6 +6,8 @@ The file appears under its name only after it was read again from the disk and f
 import gzip
 import hashlib
 import os
+import secrets
+import time
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +21,7 @@ import msgspec
 from tonne import __version__
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable
+from tonne.platform.db.session_settings import LONG_STATEMENT_S
 from tonne.platform.events.payload import event_payload, head_of
 from tonne.platform.process.private_files import create_private_folder, write_private_file
 
@@ -26,6 +29,8 @@ from tonne.platform.process.private_files import create_private_folder, write_pr
 FORMAT = 1
 _CHUNK = 1 << 20
 _SUFFIX = ".jsonl.gz"
+# A file that a process has left unfinished is removed after this time.
+_LEFT_AFTER_S = 86_400.0
 MANIFEST = ".manifest.json"
 
 
@@ -58,17 +63,20 @@ class _Contents(msgspec.Struct, frozen=True):
 
 
 class ArchiveWriter:
-    """Writes the lines of one partition. Call `finish`, or `discard`."""
+    """Writes the lines of one partition. Call `verify` and `finish`, or `discard`."""
 
     def __init__(self, folder: Path, table: PartitionedTable, partition: Partition) -> None:
         self._table, self._partition = table, partition
         self._path = folder / f"{partition.name}{_SUFFIX}"
-        self._unfinished = self._path.with_name(f"{self._path.name}.unfinished")
+        # Another process may write the same archive.
+        self._unfinished = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}.unfinished")
         self._rows = 0
         self._content = hashlib.sha256()
         try:
             create_private_folder(folder)
-            self._unfinished.unlink(missing_ok=True)
+            for left in folder.glob(f"{self._path.name}.*.unfinished"):
+                if time.time() - left.stat().st_mtime > _LEFT_AFTER_S:
+                    left.unlink(missing_ok=True)
             self._file = os.fdopen(os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:
             raise _not_written(self._path, error) from error
@@ -85,8 +93,8 @@ class ArchiveWriter:
         except OSError as error:
             raise _not_written(self._path, error) from error
 
-    def finish(self, written_at: datetime) -> ArchiveManifest:
-        """Flush the file to the disk, read it again, and give it its name."""
+    def verify(self) -> None:
+        """Flush the file to the disk, and read all of it again."""
         try:
             self._zip.close()
             self._file.flush()
@@ -95,7 +103,14 @@ class ArchiveWriter:
             found = _read(self._unfinished)
             if (found.rows, found.content_sha256) != (self._rows, self._content.hexdigest()):
                 raise ArchiveError(f"{self._unfinished} differs from what was written: check the disk.")
-            manifest = self._manifest(found, written_at)
+        except OSError as error:
+            raise _not_written(self._path, error) from error
+        self._found = found
+
+    def finish(self, written_at: datetime) -> ArchiveManifest:
+        """Give the verified file its name."""
+        try:
+            manifest = self._manifest(self._found, written_at)
             # The manifest first: a file without one would look complete, and could not be checked.
             path = manifest_of(self._path)
             write_private_file(path, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
@@ -217,7 +232,6 @@ def _not_written(path: Path, error: OSError) -> ArchiveError:
 
 # Rows per round trip.
 BATCH = 500
-_FETCH_WITHIN_S = 60.0
 _Rows = AsyncIterable[asyncpg.Record]
 
 ARCHIVE_EVENTS = f"""
@@ -227,7 +241,7 @@ WHERE sequence >= $1 AND sequence < $2 ORDER BY organisation_id, mode, position
 
 
 def read_events_any_account(tx: Connection, start: datetime, end: datetime) -> _Rows:
-    return tx.cursor(ARCHIVE_EVENTS, start, end, prefetch=BATCH, timeout=_FETCH_WITHIN_S)
+    return tx.cursor(ARCHIVE_EVENTS, start, end, prefetch=BATCH, timeout=LONG_STATEMENT_S)
 
 
 ARCHIVE_ATTEMPTS = """
@@ -237,7 +251,7 @@ FROM webhook_attempts WHERE at >= $1 AND at < $2 ORDER BY organisation_id, webho
 
 
 def read_attempts_any_account(tx: Connection, start: datetime, end: datetime) -> _Rows:
-    return tx.cursor(ARCHIVE_ATTEMPTS, start, end, prefetch=BATCH, timeout=_FETCH_WITHIN_S)
+    return tx.cursor(ARCHIVE_ATTEMPTS, start, end, prefetch=BATCH, timeout=LONG_STATEMENT_S)
 
 
 ARCHIVE_MAILS = """
@@ -248,7 +262,7 @@ FROM mails WHERE created_at >= $1 AND created_at < $2 ORDER BY id
 
 
 def read_mails_any_account(tx: Connection, start: datetime, end: datetime) -> _Rows:
-    return tx.cursor(ARCHIVE_MAILS, start, end, prefetch=BATCH, timeout=_FETCH_WITHIN_S)
+    return tx.cursor(ARCHIVE_MAILS, start, end, prefetch=BATCH, timeout=LONG_STATEMENT_S)
 
 
 async def read_lines(

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tonne.apps.privacy.retention.archive_file import ArchiveManifest
 from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.db.schema.partitions import Partition, PartitionedTable
+from tonne.platform.db.session_settings import LONG_STATEMENT_S, lift_limits
 
 # Queries wait behind a lock request that waits.
 LOCK_TIMEOUT_MS = 300
@@ -54,8 +55,17 @@ async def list_archived(connection: Connection) -> list[RemovedPartition]:
 
 async def begin_removal(tx: Connection) -> bool:
     """False if another process removes partitions now. The transaction may take long, its waits for locks not."""
-    await tx.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}; SET LOCAL statement_timeout = 0")
+    await lift_limits(tx)
+    await tx.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
     return await tx.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK) is True
+
+
+async def summarise(tx: Connection, partition: Partition) -> tuple[int, int]:
+    """The number of rows, and a number that changes with any of them."""
+    # A name of ours. The rows may be many.
+    statement = f"SELECT count(*), bit_xor(hashtextextended(row::text, 0)) FROM {partition.name} AS row"  # noqa: S608
+    found = await tx.fetchrow(statement, timeout=LONG_STATEMENT_S)
+    return (found[0], found[1] or 0) if found else (0, 0)
 
 
 async def lock_rows(tx: Connection, partition: Partition) -> None:

@@ -7,19 +7,19 @@ a crash at any point there is either the partition, or a verified archive.
 import asyncio
 import random
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 import structlog
 from msgspec import Struct
 
 from tonne.apps.privacy.retention import removal_store
-from tonne.apps.privacy.retention.archive_file import ArchiveError, ArchiveManifest, ArchiveWriter, read_lines
+from tonne.apps.privacy.retention.archive_file import ArchiveError, ArchiveWriter, read_lines
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable, list_partitions
+from tonne.platform.db.session_settings import LONG_STATEMENT_S, lift_limits
 from tonne.platform.documents.mail.outbox import count_unsent
 from tonne.platform.events.audit.record import record
 from tonne.platform.events.store import (
@@ -32,8 +32,6 @@ from tonne.platform.settings.retention_settings import parse_tables
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, By, Clock, job_actor
 
-# For statements that read a whole partition.
-SCAN_WITHIN_S = 600.0
 # To get the lock for dropping a partition, on a table that is always in use.
 DROP_TRIES = 20
 _PAUSE_S = (0.1, 1.0)
@@ -57,32 +55,68 @@ async def remove_partition(
     """Remove the oldest partition of a table. `connection` is used by nobody else. Raises ArchiveError."""
     if table == EVENTS and (reason := await _raise_floors(connection, partition)):
         return NotRemoved(partition.name, reason)
-    async with connection.transaction():
-        if not await removal_store.begin_removal(connection):
-            return NotRemoved(partition.name, "another process removes partitions now")
-        if partition not in (await list_partitions(connection, table))[:1]:
-            return NotRemoved(partition.name, "it is not the oldest partition any more")
-        await removal_store.lock_rows(connection, partition)
-        if reason := await _needed(connection, table, partition):
-            return NotRemoved(partition.name, reason)
-        rows = await _count(connection, partition)
-        manifest = None
-        if table.name in parse_tables(settings.archive_tables):
-            manifest = await write_archive(connection, settings.archive_path, table, partition, by.at)
-        if not await _drop(connection, table, partition):
-            return NotRemoved(partition.name, f"the table {table.name} is in use all the time")
-        removed = removal_store.removal_of(table, partition, rows, at=by.at, by=str(by.actor), manifest=manifest)
-        await removal_store.record_removal(connection, removed)
-        facts: dict[str, Any] = {"rows": rows, "file": removed.file_name, "sha256": removed.sha256}
-        await record(connection, None, "partition.removed", by=by, subject_id=partition.name, **facts)
+    if table.name not in parse_tables(settings.archive_tables):
+        async with connection.transaction():
+            return await _remove(connection, table, partition, None, by=by)
+    writer = await asyncio.to_thread(ArchiveWriter, settings.archive_path, table, partition)
+    try:
+        async with connection.transaction(isolation="repeatable_read"):
+            if reason := await _begin(connection, table, partition):
+                return NotRemoved(partition.name, reason)
+            summary = await removal_store.summarise(connection, partition)
+            await _write_lines(connection, writer, table, partition)
+        # Reads the whole file again, so not in a transaction.
+        await asyncio.to_thread(writer.verify)
+        async with connection.transaction():
+            return await _remove(connection, table, partition, _Archived(summary, writer), by=by)
+    finally:
+        await asyncio.to_thread(writer.discard)
+
+
+class _Archived(NamedTuple):
+    """What was in the partition when it was archived, and the archive, which is verified and has no name yet."""
+
+    summary: tuple[int, int]
+    writer: ArchiveWriter
+
+
+async def _begin(tx: Connection, table: PartitionedTable, partition: Partition) -> str:
+    """The reason if the partition is not to be removed by this process now."""
+    if not await removal_store.begin_removal(tx):
+        return "another process removes partitions now"
+    is_oldest = partition in (await list_partitions(tx, table))[:1]
+    return "" if is_oldest else "it is not the oldest partition any more"
+
+
+async def _remove(
+    tx: Connection, table: PartitionedTable, partition: Partition, archived: _Archived | None, *, by: By
+) -> RemovedPartition | NotRemoved:
+    if reason := await _begin(tx, table, partition):
+        return NotRemoved(partition.name, reason)
+    await removal_store.lock_rows(tx, partition)
+    if reason := await _needed(tx, table, partition):
+        return NotRemoved(partition.name, reason)
+    summary = await removal_store.summarise(tx, partition)
+    if archived is not None and summary != archived.summary:
+        return NotRemoved(partition.name, "its rows changed while they were archived")
+    manifest = None if archived is None else await asyncio.to_thread(archived.writer.finish, by.at)
+    if not await _drop(tx, table, partition):
+        return NotRemoved(partition.name, f"the table {table.name} is in use all the time")
+    removed = removal_store.removal_of(table, partition, summary[0], at=by.at, by=str(by.actor), manifest=manifest)
+    await removal_store.record_removal(tx, removed)
+    facts: dict[str, Any] = {"rows": summary[0], "file": removed.file_name, "sha256": removed.sha256}
+    await record(tx, None, "partition.removed", by=by, subject_id=partition.name, **facts)
     return removed
 
 
 async def _raise_floors(connection: Connection, partition: Partition) -> str:
     """The reason if a webhook needs events of the partition. Otherwise nothing reads them from now on."""
     start = partition.start or ALWAYS
-    ends = await list_ends_any_account(connection, start, partition.end, within_s=SCAN_WITHIN_S)
     async with connection.transaction():
+        await lift_limits(connection)
+        ends = await list_ends_any_account(connection, start, partition.end, within_s=LONG_STATEMENT_S)
+    async with connection.transaction():
+        await lift_limits(connection)
         await lock_webhooks_any_account(connection, ends)
         undelivered = await find_undelivered_any_account(connection, ends)
         if undelivered:
@@ -96,7 +130,7 @@ async def _needed(tx: Connection, table: PartitionedTable, partition: Partition)
     """The reason if rows of the partition are needed. Call it while nobody writes to the partition."""
     start = partition.start or ALWAYS
     if table == EVENTS:
-        above = await count_streams_above_floors(tx, start, partition.end, within_s=SCAN_WITHIN_S)
+        above = await count_streams_above_floors(tx, start, partition.end, within_s=LONG_STATEMENT_S)
         return f"{above} streams have got new events in it: check the clocks of all machines" if above else ""
     if table == MAILS:
         unsent = await count_unsent(tx, start, partition.end)
@@ -104,22 +138,10 @@ async def _needed(tx: Connection, table: PartitionedTable, partition: Partition)
     return ""
 
 
-async def _count(tx: Connection, partition: Partition) -> int:
-    rows: int = await tx.fetchval(f"SELECT count(*) FROM {partition.name}", timeout=SCAN_WITHIN_S)  # noqa: S608 - ours
-    return rows
-
-
-async def write_archive(
-    tx: Connection, folder: Path, table: PartitionedTable, partition: Partition, now: datetime
-) -> ArchiveManifest:
+async def _write_lines(tx: Connection, writer: ArchiveWriter, table: PartitionedTable, partition: Partition) -> None:
     """In threads: compressing and hashing would stop all other jobs of the worker."""
-    writer = await asyncio.to_thread(ArchiveWriter, folder, table, partition)
-    try:
-        async for lines in read_lines(tx, table, partition.start or ALWAYS, partition.end):
-            await asyncio.to_thread(writer.write, lines)
-        return await asyncio.to_thread(writer.finish, now)
-    finally:
-        await asyncio.to_thread(writer.discard)
+    async for lines in read_lines(tx, table, partition.start or ALWAYS, partition.end):
+        await asyncio.to_thread(writer.write, lines)
 
 
 async def _drop(tx: Connection, table: PartitionedTable, partition: Partition) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from tonne.platform.db.database import Connection, json_rows
+from tonne.platform.db.session_settings import lift_limits
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
@@ -21,9 +22,6 @@ from tonne.selling.catalogue.imports.rate_changes import KnownRate
 _LOCK = 7_405_610_215
 Ids = Mapping[tuple[Any, ...], str]
 
-LIFT_TIMEOUTS = """
-SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
-"""
 ACQUIRE_LOCK = "SELECT pg_advisory_xact_lock($1)"
 
 
@@ -32,7 +30,7 @@ async def acquire_import_lock(tx: Connection) -> None:
 
     The usual timeouts are for requests: an import may wait for another one, and may take long to validate its files.
     """
-    await tx.execute(LIFT_TIMEOUTS)
+    await lift_limits(tx)
     await tx.execute(ACQUIRE_LOCK, _LOCK)
 
 

@@ -67,7 +67,7 @@ CREATE TABLE doctor_runs (
     actor        text NOT NULL,
     -- The run was limited to changes since this time.
     since        timestamptz,
-    status       text NOT NULL CHECK (status IN ('ok', 'warning', 'broken')),
+    status       text NOT NULL CHECK (status IN ('ok', 'warning', 'broken', 'failed')),
     checks       integer NOT NULL CHECK (checks > 0),
     findings     jsonb NOT NULL
 );
