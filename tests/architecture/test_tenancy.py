@@ -92,7 +92,7 @@ ACROSS_ACCOUNTS = {
 }
 # Parameters that say whose rows are meant: a scope, the id of an owner, a value that has its scope, or a secret.
 SCOPING = {
-    *("scope", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
+    *("scope", "tenant", "organisation_id", "organisation", "account", "key", "order", "estimate", "webhook", "lease"),
     *("link", "charge", "mail", "secret_hash", "token_hash", "user_id", "invoice", "refund", "dispute", "checkout"),
     # Each item names its account or organisation.
     *(

@@ -29,7 +29,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
-from tonne.platform.values.context import Actor, ActorKind, Mode
+from tonne.platform.values.context import Actor, ActorKind, Mode, Tenant
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
@@ -140,7 +140,7 @@ async def test_a_debt_is_written_off_and_recovered_in_parts_a_year_later(debts: 
     async with debts.database.connection() as connection:
         [debt] = await list_aged_debts(connection, Mode.LIVE, date(2026, 5, 20))
         span = (date(2026, 3, 1), date(2026, 5, 31))
-        [statement] = await make_statements(connection, organisation_id, Mode.LIVE, *span)
+        [statement] = await make_statements(connection, Tenant(organisation_id, Mode.LIVE), *span)
         printed = await print_statement(connection, statement, organisation_id, debts.settings)
         [told] = await write_off_timeline(connection, order.scope, order.id)
     assert (debt.total_minor, debt.overdue_minor, debt.older_minor, debt.written_off_minor) == (0, 0, 0, 1674)

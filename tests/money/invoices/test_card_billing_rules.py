@@ -27,7 +27,7 @@ from tonne.money.refunds.disputes.mismatched_charge import read_mismatched, retu
 from tonne.money.refunds.disputes.shared_payment import resume_orders
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.amounts import TaxTreatment
-from tonne.platform.values.context import Mode, replace
+from tonne.platform.values.context import Mode, Tenant, replace
 from tonne.platform.values.errors import TonneError
 from tonne.selling.accounts.change_account import AccountChange, change_account, close_account
 from tonne.selling.accounts.model import Billing, PaymentMethod
@@ -307,7 +307,7 @@ async def test_the_statement_of_account_has_card_payments_and_refunds(card_billi
     await scene.run()
     async with scene.database.connection() as connection:
         [statement] = await make_statements(
-            connection, scene.scope.organisation_id, Mode.TEST, date(2026, 3, 1), APRIL.date()
+            connection, Tenant(scene.scope.organisation_id, Mode.TEST), date(2026, 3, 1), APRIL.date()
         )
     assert [(entry.kind, entry.amount_minor) for entry in statement.entries] == [
         ("invoice", 60),

@@ -19,7 +19,7 @@ from tonne.money.accounting.reports.account_statement import (
 )
 from tonne.money.accounting.reports.due_buckets import list_aged_debts
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, Tenant
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 
@@ -64,8 +64,12 @@ async def test_a_statement_of_account_tells_a_period_and_its_balances(billing: B
     await billing.issue.run_once()
     async with billing.database.connection() as connection:
         organisation_id = ours.organisation_id
-        [april] = await make_statements(connection, organisation_id, Mode.LIVE, date(2026, 4, 1), date(2026, 4, 30))
-        [march] = await make_statements(connection, organisation_id, Mode.LIVE, date(2026, 3, 1), date(2026, 3, 31))
+        [april] = await make_statements(
+            connection, Tenant(organisation_id, Mode.LIVE), date(2026, 4, 1), date(2026, 4, 30)
+        )
+        [march] = await make_statements(
+            connection, Tenant(organisation_id, Mode.LIVE), date(2026, 3, 1), date(2026, 3, 31)
+        )
         printed = await print_statement(connection, april, organisation_id, billing.settings)
     assert (march.opening_minor, march.closing_minor, april.opening_minor) == (0, 2790, 2790)
     assert [(entry.kind, entry.amount_minor) for entry in april.entries] == [

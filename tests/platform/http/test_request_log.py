@@ -23,7 +23,7 @@ from tonne.platform.http.request_log.store import (
     slot_of,
 )
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode, Tenant, utc_now
 from tonne.platform.values.paging import START, Position
 
 
@@ -155,32 +155,32 @@ async def test_requests_are_listed_newest_first_with_filters(
         _add(log, world, f"req_{n:02}", 500 if n == 3 else 404 if n % 10 == 0 else 200, f"/v1/{n % 2}")
         clock.advance(minutes=30)
     await log.write()
-    place = (scope.organisation_id, Mode.TEST)
+    place = scope.tenant
     since = clock() - timedelta(days=7)
     async with db.connection() as connection:
 
         async def ids(requested: RequestFilter, start: Position = START, limit: int = 5) -> list[str]:
-            page = await list_requests(connection, *place, requested, start=start, since=since, limit=limit)
+            page = await list_requests(connection, place, requested, start=start, since=since, limit=limit)
             return [row.request_id for row in page.rows]
 
         assert await ids(RequestFilter()) == ["req_29", "req_28", "req_27", "req_26", "req_25"]
-        [row] = await find_requests(connection, *place, "req_25", since)
+        [row] = await find_requests(connection, place, "req_25", since)
         assert (await ids(RequestFilter(), Position(row.at, row.request_id)))[:2] == ["req_24", "req_23"]
         assert await ids(RequestFilter(route="/v1/1", status_from=500)) == ["req_03"]
         assert await ids(RequestFilter(method="POST")) == []
         assert await ids(RequestFilter(key_id="key_other")) == []
         requested = RequestFilter(status_from=400)
-        failed = await list_requests(connection, *place, requested, start=START, since=since, limit=5)
+        failed = await list_requests(connection, place, requested, start=START, since=since, limit=5)
         assert [row.request_id for row in failed.rows] == ["req_20", "req_10", "req_03", "req_00"]
         assert failed.examined_to is None
-        for other in ((world.theirs_test.scope.organisation_id, Mode.TEST), (scope.organisation_id, Mode.LIVE)):
-            page = await list_requests(connection, *other, RequestFilter(), start=START, since=since, limit=5)
+        for other in (world.theirs_test.scope.tenant, Tenant(scope.organisation_id, Mode.LIVE)):
+            page = await list_requests(connection, other, RequestFilter(), start=START, since=since, limit=5)
             assert page.rows == []
-            assert await find_requests(connection, *other, "req_25", since) == []
+            assert await find_requests(connection, other, "req_25", since) == []
         # A filter that selects little stops after a while, and goes on from there.
         monkeypatch.setattr("tonne.platform.http.request_log.store.EXAMINED", 10)
         requested = RequestFilter(method="POST")
-        page = await list_requests(connection, *place, requested, start=START, since=since, limit=5)
+        page = await list_requests(connection, place, requested, start=START, since=since, limit=5)
         assert (page.rows, page.examined_to and page.examined_to.id) == ([], "req_20")
 
 

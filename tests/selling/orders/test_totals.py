@@ -10,7 +10,7 @@ from tests.support.orders import bring_to, place
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, Tenant
 from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.totals.fold_totals import FoldTotals, fold_deltas
 from tonne.selling.orders.totals.totals import OrderTotal, list_totals
@@ -28,7 +28,7 @@ async def totals(
     scene: Scene, world: World, since: date = date(2026, 1, 1), mode: Mode = Mode.TEST
 ) -> list[OrderTotal]:
     async with scene.database.connection() as connection:
-        return await list_totals(connection, world.ours_test.scope.organisation_id, mode, since)
+        return await list_totals(connection, Tenant(world.ours_test.scope.organisation_id, mode), since)
 
 
 async def miscounted(scene: Scene) -> list[str]:

@@ -18,7 +18,7 @@ from tonne.channels.webhooks.registration_store import list_webhooks, read_progr
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditFilter, search_entries_any_account
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.context import Mode, Scope, is_id
+from tonne.platform.values.context import Mode, Scope, Tenant, is_id
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
@@ -242,11 +242,10 @@ class CustomerPage(DashboardPage, frozen=True):
         since = _year_before(now.date())
         async with self.database.connection() as connection:
             customer = await find_customer(connection, viewer.request)
+            tenant = Tenant(customer.id, viewer.mode)
             list_name = f"accounts of {customer.id} {viewer.mode}"
             start = parse_cursor(viewer.request.query("after")[0], list_name)
-            found = await customer_store.list_customer_accounts(
-                connection, customer.id, viewer.mode, start, ACCOUNTS + 1
-            )
+            found = await customer_store.list_customer_accounts(connection, tenant, start, ACCOUNTS + 1)
             search = AuditFilter(mode=viewer.mode)
             entries = (await search_entries_any_account(connection, customer.id, search, START, AUDIT_ENTRIES)).entries
             names = await find_actor_names(connection, None, entries)
@@ -258,9 +257,9 @@ class CustomerPage(DashboardPage, frozen=True):
                 "webhooks": await _webhooks(connection, customer.id, viewer.mode),
                 "members": await list_members(connection, customer.id),
                 "invitations": await list_invitations(connection, customer.id, now),
-                "invoices": await customer_store.sum_open_invoices(connection, customer.id, viewer.mode, now.date()),
-                "sales": _sales(await list_totals(connection, customer.id, viewer.mode, since), since),
-                "retired_grams": await customer_store.sum_retired_grams(connection, customer.id, viewer.mode),
+                "invoices": await customer_store.sum_open_invoices(connection, tenant, now.date()),
+                "sales": _sales(await list_totals(connection, tenant, since), since),
+                "retired_grams": await customer_store.sum_retired_grams(connection, tenant),
             }
         accounts = found[:ACCOUNTS]
         last = accounts[-1] if len(found) > ACCOUNTS else None

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tonne.platform.db.database import Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Endpoint, Request, Response
-from tonne.platform.values.context import Actor, Mode, is_id
+from tonne.platform.values.context import Actor, Mode, Tenant, is_id
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.web.render import FormGuard, see_other
 from tonne.selling.users.act_as import ActAsPeriod, ActAsReadOnly, find_acting
@@ -154,6 +154,10 @@ class MemberViewer(Viewer, frozen=True):
     @property
     def organisation_id(self) -> str:
         return self.membership.organisation_id
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.organisation_id, self.mode)
 
     @property
     def base(self) -> str:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Tenant
 from tonne.platform.values.paging import Position
 
 # More invoices are not added up: the page says so.
@@ -87,9 +87,9 @@ ORDER BY account.created_at DESC, account.id DESC LIMIT $5
 
 
 async def list_customer_accounts(
-    connection: Connection, organisation_id: str, mode: Mode, start: Position, limit: int
+    connection: Connection, tenant: Tenant, start: Position, limit: int
 ) -> list[CustomerAccount]:
-    rows = await connection.fetch(LIST_CUSTOMER_ACCOUNTS, organisation_id, mode, start.created_at, start.id, limit)
+    rows = await connection.fetch(LIST_CUSTOMER_ACCOUNTS, *tenant, start.created_at, start.id, limit)
     return [CustomerAccount(**row) for row in rows]
 
 
@@ -114,10 +114,8 @@ GROUP BY currency ORDER BY currency
 """
 
 
-async def sum_open_invoices(
-    connection: Connection, organisation_id: str, mode: Mode, today: date
-) -> Sequence[OpenInvoices]:
-    rows = await connection.fetch(SUM_OPEN_INVOICES, organisation_id, mode, today, MAX_INVOICES)
+async def sum_open_invoices(connection: Connection, tenant: Tenant, today: date) -> Sequence[OpenInvoices]:
+    rows = await connection.fetch(SUM_OPEN_INVOICES, *tenant, today, MAX_INVOICES)
     return [OpenInvoices(**row) for row in rows]
 
 
@@ -128,6 +126,6 @@ WHERE account.organisation_id = $1 AND account.mode = $2
 """
 
 
-async def sum_retired_grams(connection: Connection, organisation_id: str, mode: Mode) -> int:
-    grams: int = await connection.fetchval(SUM_RETIRED, organisation_id, mode)
+async def sum_retired_grams(connection: Connection, tenant: Tenant) -> int:
+    grams: int = await connection.fetchval(SUM_RETIRED, *tenant)
     return grams

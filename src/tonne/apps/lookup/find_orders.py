@@ -11,7 +11,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns, parameters_of
-from tonne.platform.values.context import Mode, replace
+from tonne.platform.values.context import Mode, Tenant, replace
 from tonne.platform.values.paging import START, Position
 from tonne.selling.orders.model import OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.order_filter import OrderFilter
@@ -239,14 +239,12 @@ SELECT account_id, id FROM (
 """
 
 
-async def find_named(
-    connection: Connection, organisation_id: str, mode: Mode, term: str, *, certificate: str
-) -> list[OrderKey]:
+async def find_named(connection: Connection, tenant: Tenant, term: str, *, certificate: str) -> list[OrderKey]:
     """The orders that a term names: id, key, external id, reference, e-mail, or number of certificate or invoice.
 
     `certificate` is the term as the number of a certificate, in its usual form.
     """
-    rows = await connection.fetch(FIND_NAMED, organisation_id, mode, term, certificate, MAX_NAMED)
+    rows = await connection.fetch(FIND_NAMED, *tenant, term, certificate, MAX_NAMED)
     return [OrderKey(row["account_id"], row["id"]) for row in rows]
 
 

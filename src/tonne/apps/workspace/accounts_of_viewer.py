@@ -30,5 +30,5 @@ async def require_chosen(connection: Connection, viewer: MemberViewer, account_i
 
 async def list_choices(connection: Connection, viewer: MemberViewer) -> list[ListedAccount]:
     """The first open accounts. The organisation's own are before those of clients."""
-    found = await list_accounts_after(connection, viewer.organisation_id, viewer.mode, after="", limit=MAX_CHOICES)
+    found = await list_accounts_after(connection, viewer.tenant, after="", limit=MAX_CHOICES)
     return sorted((each for each in found if each.closed_at is None), key=lambda each: (each.is_client, each.id))

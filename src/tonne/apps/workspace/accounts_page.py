@@ -55,8 +55,7 @@ class AccountsPage(DashboardPage, frozen=True):
         after, name = viewer.request.query("after", "name")
         found = await self.database.run(
             list_accounts_after,
-            viewer.organisation_id,
-            viewer.mode,
+            viewer.tenant,
             after=after if after and is_id("acc", after) else "",
             limit=PER_PAGE + 1,
             name=(name or "").strip(),

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.menu import ORGANISATION_MENU
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Tenant
 from tonne.platform.web import visitor
 
 # More are shown as "at least".
@@ -41,10 +41,8 @@ ORDER BY accounts.name, accounts.id LIMIT 100
 """
 
 
-async def list_card_problems(
-    connection: Connection, organisation_id: str, mode: Mode, now: datetime
-) -> list[CardProblem]:
-    return [CardProblem(**row) for row in await connection.fetch(LIST_CARD_PROBLEMS, organisation_id, mode, now)]
+async def list_card_problems(connection: Connection, tenant: Tenant, now: datetime) -> list[CardProblem]:
+    return [CardProblem(**row) for row in await connection.fetch(LIST_CARD_PROBLEMS, *tenant, now)]
 
 
 class OverdueInvoices(NamedTuple):
@@ -60,8 +58,8 @@ FROM (SELECT due_on FROM invoices
 """
 
 
-async def count_overdue(connection: Connection, organisation_id: str, mode: Mode, today: date) -> OverdueInvoices:
-    [row] = await connection.fetch(COUNT_OVERDUE, organisation_id, mode, today)
+async def count_overdue(connection: Connection, tenant: Tenant, today: date) -> OverdueInvoices:
+    [row] = await connection.fetch(COUNT_OVERDUE, *tenant, today)
     return OverdueInvoices(**row)
 
 
@@ -78,8 +76,8 @@ ORDER BY failing_since LIMIT 100
 """
 
 
-async def list_failing_webhooks(connection: Connection, organisation_id: str, mode: Mode) -> list[FailingWebhook]:
-    return [FailingWebhook(**row) for row in await connection.fetch(LIST_FAILING, organisation_id, mode)]
+async def list_failing_webhooks(connection: Connection, tenant: Tenant) -> list[FailingWebhook]:
+    return [FailingWebhook(**row) for row in await connection.fetch(LIST_FAILING, *tenant)]
 
 
 COUNT_ON_HOLD = """
@@ -88,8 +86,8 @@ SELECT count(*) FROM (SELECT FROM orders WHERE organisation_id = $1 AND mode = $
 """
 
 
-async def count_orders_on_hold(connection: Connection, organisation_id: str, mode: Mode) -> int:
-    count: int = await connection.fetchval(COUNT_ON_HOLD, organisation_id, mode)
+async def count_orders_on_hold(connection: Connection, tenant: Tenant) -> int:
+    count: int = await connection.fetchval(COUNT_ON_HOLD, *tenant)
     return count
 
 
@@ -110,11 +108,9 @@ ORDER BY card.expires, accounts.name LIMIT 100
 """
 
 
-async def list_expiring_cards(
-    connection: Connection, organisation_id: str, mode: Mode, last_month: str
-) -> list[ExpiringCard]:
+async def list_expiring_cards(connection: Connection, tenant: Tenant, last_month: str) -> list[ExpiringCard]:
     """Cards whose last valid month is `last_month` or earlier."""
-    rows = await connection.fetch(LIST_EXPIRING_CARDS, organisation_id, mode, last_month)
+    rows = await connection.fetch(LIST_EXPIRING_CARDS, *tenant, last_month)
     return [ExpiringCard(**row) for row in rows]
 
 
@@ -134,9 +130,9 @@ ORDER BY expires_at, id LIMIT 100
 
 
 async def list_expiring_keys(
-    connection: Connection, organisation_id: str, mode: Mode, now: datetime, until: datetime
+    connection: Connection, tenant: Tenant, now: datetime, until: datetime
 ) -> list[ExpiringKey]:
-    rows = await connection.fetch(LIST_EXPIRING_KEYS, organisation_id, mode, now, until)
+    rows = await connection.fetch(LIST_EXPIRING_KEYS, *tenant, now, until)
     return [ExpiringKey(**row) for row in rows]
 
 
@@ -158,8 +154,8 @@ ORDER BY next_attempt_at NULLS LAST, currency, threshold_minor, account_id LIMIT
 """
 
 
-async def list_next_invoices(connection: Connection, organisation_id: str, mode: Mode) -> list[NextInvoice]:
-    return [NextInvoice(**row) for row in await connection.fetch(LIST_NEXT_INVOICES, organisation_id, mode)]
+async def list_next_invoices(connection: Connection, tenant: Tenant) -> list[NextInvoice]:
+    return [NextInvoice(**row) for row in await connection.fetch(LIST_NEXT_INVOICES, *tenant)]
 
 
 class RetiredShares(NamedTuple):
@@ -180,9 +176,9 @@ WHERE accounts.organisation_id = $1 AND accounts.mode = $2 AND total.month >= $3
 """
 
 
-async def sum_retired_shares(connection: Connection, organisation_id: str, mode: Mode, since: date) -> RetiredShares:
+async def sum_retired_shares(connection: Connection, tenant: Tenant, since: date) -> RetiredShares:
     """Retired in the month of `since` or later, by all accounts."""
-    [row] = await connection.fetch(SUM_SHARES, organisation_id, mode, since)
+    [row] = await connection.fetch(SUM_SHARES, *tenant, since)
     return RetiredShares(**row)
 
 
@@ -192,9 +188,9 @@ GROUP BY currency ORDER BY count(*) DESC, currency
 """
 
 
-async def list_account_currencies(connection: Connection, organisation_id: str, mode: Mode) -> list[str]:
+async def list_account_currencies(connection: Connection, tenant: Tenant) -> list[str]:
     """Those of open accounts, the most common first."""
-    return [row["currency"] for row in await connection.fetch(LIST_CURRENCIES, organisation_id, mode)]
+    return [row["currency"] for row in await connection.fetch(LIST_CURRENCIES, *tenant)]
 
 
 # Cards are shown before their last month begins.
@@ -225,27 +221,25 @@ def _path_of(name: str, object_id: str) -> str | None:
     return None if path is None else f"{path}/{object_id}"
 
 
-async def list_attention(
-    connection: Connection, organisation_id: str, mode: Mode, *, now: datetime, locale: Locale
-) -> list[Attention]:
+async def list_attention(connection: Connection, tenant: Tenant, *, now: datetime, locale: Locale) -> list[Attention]:
     """The most urgent first."""
-    scope, today = (organisation_id, mode), now.date()
-    found = [_card_problem(problem) for problem in await list_card_problems(connection, *scope, now)]
-    overdue = await count_overdue(connection, *scope, today)
+    today = now.date()
+    found = [_card_problem(problem) for problem in await list_card_problems(connection, tenant, now)]
+    overdue = await count_overdue(connection, tenant, today)
     if overdue.oldest_due_on is not None:
         found.append(_overdue(overdue.invoices, overdue.oldest_due_on, locale))
-    for webhook in await list_failing_webhooks(connection, *scope):
+    for webhook in await list_failing_webhooks(connection, tenant):
         since = visitor.day(webhook.failing_since, locale)
         text = f"The webhook {webhook.url} has been failing since {since}."
         found.append(Attention(text, True, _path_of("webhooks", webhook.id), "See why"))
-    held = await count_orders_on_hold(connection, *scope)
+    held = await count_orders_on_hold(connection, tenant)
     if held:
         subject = "1 order is" if held == 1 else f"{_count(held)} orders are"
         text = f"{subject} on hold: the credit limit of the account is reached. Pay an invoice to release it."
         found.append(Attention(text, False, menu_path("orders"), "See orders"))
     last_month = f"{now + CARDS_AHEAD:%Y-%m}"
-    cards = await list_expiring_cards(connection, *scope, last_month)
-    keys = await list_expiring_keys(connection, *scope, now, now + KEYS_AHEAD)
+    cards = await list_expiring_cards(connection, tenant, last_month)
+    keys = await list_expiring_keys(connection, tenant, now, now + KEYS_AHEAD)
     return [
         *found,
         *(_expiring_key(key, locale) for key in keys),

@@ -63,7 +63,7 @@ async def _find(connection: Connection, viewer: MemberViewer, form: Form, start:
     organisation_id, term = viewer.organisation_id, form.value("q")
     if term:
         number = normal_number(term)
-        found = await find_certificates(connection, organisation_id, viewer.mode, number=number, order_id=term)
+        found = await find_certificates(connection, viewer.tenant, number=number, order_id=term)
         if found:
             return ListedCertificates(found, None, is_short=False)
     requested = CertificateFilter(
@@ -107,9 +107,7 @@ class AuditPacksPage(DashboardPage, frozen=True):
             form.fail("last_day", "The last day must not be before the first.")
         if first is not None and last is not None and not form.faults:
             async with self.saving(form) as tx:
-                await request_pack(
-                    tx, viewer.organisation_id, viewer.mode, (first, last), by=viewer.actor.at(self.clock())
-                )
+                await request_pack(tx, viewer.tenant, (first, last), by=viewer.actor.at(self.clock()))
         if form.faults:
             return await self.show(viewer, form)
         return see_other(f"{viewer.base}/audit-packs?done=pack_requested")
@@ -145,11 +143,11 @@ class AuditPacksPage(DashboardPage, frozen=True):
             number += 1
 
     async def _find(self, viewer: MemberViewer) -> AuditPack:
-        return await self.find(find_pack, viewer.organisation_id, viewer.mode, viewer.request.path("pack_id"))
+        return await self.find(find_pack, viewer.tenant, viewer.request.path("pack_id"))
 
     async def show(self, viewer: MemberViewer, form: Form | None = None) -> Response:
         form = form or Form()
-        packs = await self.database.run(list_packs, viewer.organisation_id, viewer.mode)
+        packs = await self.database.run(list_packs, viewer.tenant)
         today = self.clock().date()
         # The last complete year, which is what auditors ask for; in the first year, the current one.
         first, last = date(today.year - 1, 1, 1), date(today.year, 1, 1) - timedelta(days=1)

@@ -61,10 +61,10 @@ class InvoicesPage(DashboardPage, frozen=True):
         only_open = show == "open"
         async with self.database.connection() as connection:
             list_ = list_open_invoices_of if only_open else list_invoices_of
-            found = await list_(connection, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1)
+            found = await list_(connection, viewer.tenant, _number(after), PAGE + 1)
             shown = found[:PAGE]
             received = await sum_received_of(connection, viewer.organisation_id, shown)
-            coming = [] if after else await list_next_invoices(connection, viewer.organisation_id, viewer.mode)
+            coming = [] if after else await list_next_invoices(connection, viewer.tenant)
         today = self._today()
         rows = [
             (
@@ -136,9 +136,7 @@ class InvoicesPage(DashboardPage, frozen=True):
 
     async def list_credit_notes(self, viewer: MemberViewer) -> Response:
         [after] = viewer.request.query("after")
-        found = await self.database.run(
-            list_credit_notes_of, viewer.organisation_id, viewer.mode, _number(after), PAGE + 1
-        )
+        found = await self.database.run(list_credit_notes_of, viewer.tenant, _number(after), PAGE + 1)
         shown = found[:PAGE]
         return self.layout.page(
             viewer,
@@ -160,10 +158,10 @@ class InvoicesPage(DashboardPage, frozen=True):
         return _file(await asyncio.to_thread(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
 
     async def _find(self, viewer: MemberViewer) -> Invoice:
-        return await self.find(find_invoice_of, viewer.organisation_id, viewer.mode, viewer.request.path("number"))
+        return await self.find(find_invoice_of, viewer.tenant, viewer.request.path("number"))
 
     async def _find_note(self, viewer: MemberViewer) -> CreditNote:
-        return await self.find(find_credit_note_of, viewer.organisation_id, viewer.mode, viewer.request.path("number"))
+        return await self.find(find_credit_note_of, viewer.tenant, viewer.request.path("number"))
 
     def _today(self) -> date:
         return self.clock().astimezone(UTC).date()

@@ -53,8 +53,8 @@ class OrdersPage(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             page = await _find(connection, viewer, query, query.start, PAGE)
             names = await find_names(connection, viewer.organisation_id, [order.account_id for order in page.orders])
-            found = await list_account_names(connection, viewer.organisation_id, viewer.mode, limit=MAX_ACCOUNTS + 1)
-            has_history = bool(await list_of_organisation(connection, viewer.organisation_id, viewer.mode, limit=1))
+            found = await list_account_names(connection, viewer.tenant, limit=MAX_ACCOUNTS + 1)
+            has_history = bool(await list_of_organisation(connection, viewer.tenant, limit=1))
         accounts = None if len(found.by_id) > MAX_ACCOUNTS else list(found.by_id.items())
         return self.layout.page(
             viewer,
@@ -92,9 +92,7 @@ async def _find(
         return ListedOrders([], None, is_short=False)
     keys: list[OrderKey] = []
     if query.term:
-        keys = await find_named(
-            connection, viewer.organisation_id, viewer.mode, query.term, certificate=normal_number(query.term)
-        )
+        keys = await find_named(connection, viewer.tenant, query.term, certificate=normal_number(query.term))
     if keys:
         return await list_named(connection, keys, query.filter, start, limit=limit)
     return await list_page(connection, query.with_metadata, start, limit=limit)
@@ -124,13 +122,14 @@ class JumpPage(DashboardPage, frozen=True):
 
 
 async def _find_place(connection: Connection, viewer: MemberViewer, term: str) -> list[JumpTarget]:
-    organisation_id, mode, base = viewer.organisation_id, viewer.mode, viewer.base
-    number = normal_number(term)
-    keys = await find_named(connection, organisation_id, mode, term, certificate=number)
-    orders = await list_named(connection, keys, OrderFilter(mode=mode, organisation_id=organisation_id), limit=MOST)
+    base, number = viewer.base, normal_number(term)
+    keys = await find_named(connection, viewer.tenant, term, certificate=number)
+    orders = await list_named(
+        connection, keys, OrderFilter(mode=viewer.mode, organisation_id=viewer.organisation_id), limit=MOST
+    )
     targets = order_targets(orders.orders, base)
     if number:
-        for each in await find_certificates(connection, organisation_id, mode, number=number, order_id=""):
+        for each in await find_certificates(connection, viewer.tenant, number=number, order_id=""):
             address = f"{base}/certificates?q={each.record.number}"
             targets.append(JumpTarget("Certificate", each.record.number, each.record.beneficiary, address))
     targets += [
@@ -138,7 +137,7 @@ async def _find_place(connection: Connection, viewer: MemberViewer, term: str) -
         for prefix, (kind, path) in _IDS.items()
         if is_id(prefix, term)
     ]
-    names = await list_account_names(connection, organisation_id, mode, limit=_ACCOUNTS)
+    names = await list_account_names(connection, viewer.tenant, limit=_ACCOUNTS)
     named = [(id_, name) for id_, name in names.by_id.items() if term.lower() in name.lower()]
     targets += [JumpTarget("Account", name, id_, f"{base}/accounts/{id_}") for id_, name in named[:MOST]]
     return targets
@@ -152,9 +151,7 @@ class HistoryPage(DashboardPage, frozen=True):
         list_name = f"history {viewer.mode} {viewer.organisation_id}"
         paging = Paging(PAGE, parse_cursor(viewer.request.query("after")[0], list_name), list_name)
         async with self.database.connection() as connection:
-            found = await list_of_organisation(
-                connection, viewer.organisation_id, viewer.mode, paging.start, limit=paging.fetch
-            )
+            found = await list_of_organisation(connection, viewer.tenant, paging.start, limit=paging.fetch)
             names = await find_names(connection, viewer.organisation_id, [each.account_id for each in found])
         orders, older = paging.cut(found, _position)
         return self.layout.page(viewer, "history.html", orders=orders, names=names, older=older)

@@ -163,13 +163,13 @@ class OverviewPage(DashboardPage, frozen=True):
 
     async def show(self, viewer: MemberViewer) -> Response:
         now, locale = self.clock(), _locale(viewer.request)
-        organisation_id, mode, today = viewer.organisation_id, viewer.mode, now.date()
+        tenant, today = viewer.tenant, now.date()
         async with self.database.connection() as connection:
-            totals = await list_totals(connection, organisation_id, mode, first_month(today))
-            target = await find_target(connection, organisation_id, mode)
-            shares = await store.sum_retired_shares(connection, organisation_id, mode, today.replace(month=1, day=1))
-            invoices = await store.list_next_invoices(connection, organisation_id, mode)
-            attention = await list_attention(connection, organisation_id, mode, now=now, locale=locale)
+            totals = await list_totals(connection, tenant, first_month(today))
+            target = await find_target(connection, tenant)
+            shares = await store.sum_retired_shares(connection, tenant, today.replace(month=1, day=1))
+            invoices = await store.list_next_invoices(connection, tenant)
+            attention = await list_attention(connection, tenant, now=now, locale=locale)
         figures = figures_of(totals, target, locale, today)
         return self.layout.page(
             viewer,
@@ -186,7 +186,7 @@ class OverviewPage(DashboardPage, frozen=True):
         )
 
     async def show_target(self, viewer: MemberViewer) -> Response:
-        target = await self.database.run(find_target, viewer.organisation_id, viewer.mode)
+        target = await self.database.run(find_target, viewer.tenant)
         grams, minor, currency = target.target_grams, target.budget_minor, target.budget_currency
         fields = {
             "tonnes": [] if grams is None else [amounts.format_tonnes(grams)],
@@ -196,16 +196,16 @@ class OverviewPage(DashboardPage, frozen=True):
         return await self._target_page(viewer, Form(fields))
 
     async def change_target(self, viewer: MemberViewer, form: Form) -> Response:
-        known = await self.database.run(store.list_account_currencies, viewer.organisation_id, viewer.mode)
+        known = await self.database.run(store.list_account_currencies, viewer.tenant)
         target = _read_target(form, known)
         if form.faults:
             return await self._target_page(viewer, form)
         async with self.database.transaction() as tx:
-            await set_target(tx, viewer.organisation_id, viewer.mode, target, by=viewer.actor.at(self.clock()))
+            await set_target(tx, viewer.tenant, target, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/overview?done=target")
 
     async def _target_page(self, viewer: MemberViewer, form: Form) -> Response:
-        known = await self.database.run(store.list_account_currencies, viewer.organisation_id, viewer.mode)
+        known = await self.database.run(store.list_account_currencies, viewer.tenant)
         return self.layout.page(
             viewer,
             "overview_target.html",

@@ -60,13 +60,13 @@ class StatementPage(DashboardPage, frozen=True):
     async def _csv_parts(self, viewer: MemberViewer, days: tuple[date, date]) -> AsyncIterator[bytes]:
         yield _csv([CSV_HEAD])
         async with self.database.long_snapshot(STATEMENT_S) as tx:
-            balances = await statement_store.sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
+            balances = await statement_store.sum_statement(tx, viewer.tenant, *days)
             for balance in balances:
                 currency = balance.currency
                 opening, closing = (signed_amount(m, currency) for m in (balance.opening_minor, balance.closing_minor))
                 yield _csv([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)])
                 batches = statement_store.read_statement_entries(
-                    tx, viewer.organisation_id, viewer.mode, days=days, balance=balance, limit=None
+                    tx, viewer.tenant, days=days, balance=balance, limit=None
                 )
                 async for batch in batches:
                     yield _csv([_csv_row(entry, currency) for entry in batch])
@@ -76,14 +76,14 @@ class StatementPage(DashboardPage, frozen=True):
         form, days = self._period(viewer.request)
         currency = viewer.request.path("currency")
         async with self.database.snapshot() as tx:
-            balances = await statement_store.sum_statement(tx, viewer.organisation_id, viewer.mode, *days)
+            balances = await statement_store.sum_statement(tx, viewer.tenant, *days)
             requested = existing(next((each for each in balances if each.currency == currency), None))
             if requested.entries > MAX_PDF_ENTRIES:
                 form.fail("from", "A PDF can have at most 2,000 entries. Choose a shorter period, or download the CSV.")
         if form.faults:
             return await self._page(viewer, form, days)
         async with self.database.snapshot() as tx:
-            statement = await read_period(tx, viewer.organisation_id, viewer.mode, days, requested)
+            statement = await read_period(tx, viewer.tenant, days, requested)
             printed = await print_statement(tx, statement, viewer.organisation_id, self.settings)
         pdf = await asyncio.to_thread(account_statement_pdf, printed)
         name = f"statement-{currency}-{days[0]}-{days[1]}.pdf"
@@ -93,20 +93,15 @@ class StatementPage(DashboardPage, frozen=True):
     async def _page(self, viewer: MemberViewer, form: Form, days: tuple[date, date]) -> Response:
         statements: list[tuple[statement_store.StatementBalance, Sequence[statement_store.StatementEntry]]] = []
         async with self.database.snapshot() as tx:
-            for balance in await statement_store.sum_statement(tx, viewer.organisation_id, viewer.mode, *days):
+            for balance in await statement_store.sum_statement(tx, viewer.tenant, *days):
                 shown_days = days
                 if balance.entries > SHOWN_ENTRIES:
                     last = await statement_store.find_day_of_entry(
-                        tx,
-                        viewer.organisation_id,
-                        viewer.mode,
-                        days=days,
-                        currency=balance.currency,
-                        place=SHOWN_ENTRIES,
+                        tx, viewer.tenant, days=days, currency=balance.currency, place=SHOWN_ENTRIES
                     )
                     shown_days = (days[0], last)
                 batches = statement_store.read_statement_entries(
-                    tx, viewer.organisation_id, viewer.mode, days=shown_days, balance=balance, limit=SHOWN_ENTRIES
+                    tx, viewer.tenant, days=shown_days, balance=balance, limit=SHOWN_ENTRIES
                 )
                 statements.append((balance, [entry async for batch in batches for entry in batch]))
         return self.layout.page(
@@ -138,18 +133,14 @@ class StatementPage(DashboardPage, frozen=True):
 
     async def list_receipts(self, viewer: MemberViewer) -> Response:
         [after] = viewer.request.query("after")
-        found = await self.database.run(
-            list_card_payments, viewer.organisation_id, viewer.mode, read_moment(after, END), PAGE + 1
-        )
+        found = await self.database.run(list_card_payments, viewer.tenant, read_moment(after, END), PAGE + 1)
         shown = found[:PAGE]
         last = shown[-1] if len(found) > PAGE else None
         next_after = None if last is None else place_of(last.paid_at, last.id)
         return self.layout.page(viewer, "receipts.html", payments=shown, next_after=next_after)
 
     async def show_receipt(self, viewer: MemberViewer) -> Response:
-        found = await self.find(
-            find_card_payment, viewer.organisation_id, viewer.mode, viewer.request.path("charge_id")
-        )
+        found = await self.find(find_card_payment, viewer.tenant, viewer.request.path("charge_id"))
         return self.layout.page(viewer, "card_receipt.html", payment=found, seller=seller_of(self.settings))
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -29,12 +29,23 @@ class Mode(StrEnum):
     TEST = "test"
 
 
+class Tenant(NamedTuple):
+    """One organisation in one mode. A query takes both values of it: `*tenant`."""
+
+    organisation_id: str
+    mode: Mode
+
+
 class Scope(Struct, frozen=True):
     """The tenant of a request: one account of one organisation in one mode. Queries on tenant data take it."""
 
     organisation_id: str
     account_id: str
     mode: Mode
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.organisation_id, self.mode)
 
 
 class ActorKind(StrEnum):

@@ -14,7 +14,7 @@ from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.process.single_flight import SingleFlight
 from tonne.platform.values.amounts import NO_TAX, TaxTerms
-from tonne.platform.values.context import Clock, Mode, Scope
+from tonne.platform.values.context import Clock, Mode, Scope, Tenant
 from tonne.platform.values.paging import Position
 from tonne.platform.values.spending_limit import SpendingLimit
 from tonne.selling.accounts import store
@@ -148,9 +148,9 @@ SELECT id, name FROM accounts WHERE organisation_id = $1 AND mode = $2 ORDER BY 
 """
 
 
-async def list_account_names(connection: Connection, organisation_id: str, mode: Mode, *, limit: int) -> Names:
+async def list_account_names(connection: Connection, tenant: Tenant, *, limit: int) -> Names:
     """The oldest accounts of an organisation, to choose one of."""
-    rows = await connection.fetch(LIST_ACCOUNT_NAMES, organisation_id, mode, limit)
+    rows = await connection.fetch(LIST_ACCOUNT_NAMES, *tenant, limit)
     return Names({row["id"]: row["name"] for row in rows})
 
 
@@ -189,10 +189,10 @@ ORDER BY id LIMIT $5
 
 
 async def list_accounts_after(
-    connection: Connection, organisation_id: str, mode: Mode, *, after: str, limit: int, name: str = ""
+    connection: Connection, tenant: Tenant, *, after: str, limit: int, name: str = ""
 ) -> list[ListedAccount]:
     """Oldest first. With `name`, only accounts whose name contains it."""
-    rows = await connection.fetch(LIST_ACCOUNTS_AFTER, organisation_id, mode, after, name, limit)
+    rows = await connection.fetch(LIST_ACCOUNTS_AFTER, *tenant, after, name, limit)
     return [value_of(ListedAccount, row) for row in rows]
 
 

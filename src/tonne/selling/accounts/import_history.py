@@ -28,7 +28,7 @@ from tonne.platform.documents.sheets.read_sheet import Row, SheetFile, Values, r
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import DECIMALS, MassUnit, to_grams
-from tonne.platform.values.context import By, Mode, Scope, new_id
+from tonne.platform.values.context import By, Mode, Scope, Tenant, new_id
 from tonne.platform.values.paging import START, Position
 from tonne.selling.accounts.errors import HistoryImportNotFound
 from tonne.selling.accounts.store import lock_account
@@ -142,11 +142,11 @@ WHERE organisation_id = $1 AND mode = $2 AND (ordered_on, id) < ($3, $4) ORDER B
 
 
 async def list_of_organisation(
-    connection: Connection, organisation_id: str, mode: Mode, start: Position = START, *, limit: int
+    connection: Connection, tenant: Tenant, start: Position = START, *, limit: int
 ) -> list[HistoryOrder]:
     """The newest first, of all accounts."""
     after = (start.created_at.date(), start.id)
-    found = await connection.fetch(LIST_OF_ORGANISATION, organisation_id, mode, *after, limit)
+    found = await connection.fetch(LIST_OF_ORGANISATION, *tenant, *after, limit)
     return [value_of(HistoryOrder, row) for row in found]
 
 

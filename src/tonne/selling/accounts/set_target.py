@@ -7,7 +7,7 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import By, Mode
+from tonne.platform.values.context import By, Tenant
 
 
 class YearlyTarget(Struct, frozen=True):
@@ -23,8 +23,8 @@ SELECT target_grams, budget_minor, budget_currency FROM yearly_targets WHERE org
 """
 
 
-async def find_target(connection: Connection, organisation_id: str, mode: Mode) -> YearlyTarget:
-    row = await connection.fetchrow(FIND_TARGET, organisation_id, mode)
+async def find_target(connection: Connection, tenant: Tenant) -> YearlyTarget:
+    row = await connection.fetchrow(FIND_TARGET, *tenant)
     return YearlyTarget() if row is None else YearlyTarget(**row)
 
 
@@ -35,8 +35,8 @@ WHERE organisation_id = $1 AND mode = $2 FOR UPDATE
 """
 
 
-async def lock_target(tx: Connection, organisation_id: str, mode: Mode) -> YearlyTarget:
-    row = await tx.fetchrow(LOCK_TARGET, organisation_id, mode)
+async def lock_target(tx: Connection, tenant: Tenant) -> YearlyTarget:
+    row = await tx.fetchrow(LOCK_TARGET, *tenant)
     return YearlyTarget() if row is None else YearlyTarget(**row)
 
 
@@ -48,25 +48,15 @@ ON CONFLICT (organisation_id, mode) DO UPDATE SET target_grams = excluded.target
 """
 
 
-async def save_target(tx: Connection, organisation_id: str, mode: Mode, target: YearlyTarget, now: datetime) -> None:
-    await tx.execute(
-        SAVE_TARGET, organisation_id, mode, target.target_grams, target.budget_minor, target.budget_currency, now
-    )
+async def save_target(tx: Connection, tenant: Tenant, target: YearlyTarget, now: datetime) -> None:
+    await tx.execute(SAVE_TARGET, *tenant, target.target_grams, target.budget_minor, target.budget_currency, now)
 
 
-async def set_target(tx: Connection, organisation_id: str, mode: Mode, target: YearlyTarget, *, by: By) -> None:
+async def set_target(tx: Connection, tenant: Tenant, target: YearlyTarget, *, by: By) -> None:
     """Replaces the target. Without values, it is removed."""
-    before = await lock_target(tx, organisation_id, mode)
-    await save_target(tx, organisation_id, mode, target, by.at)
-    await record(
-        tx,
-        organisation_id,
-        "organisation.target_changed",
-        by=by,
-        mode=mode,
-        before=_values(before),
-        after=_values(target),
-    )
+    before = await lock_target(tx, tenant)
+    await save_target(tx, tenant, target, by.at)
+    await record(tx, tenant, "organisation.target_changed", by=by, before=_values(before), after=_values(target))
 
 
 def _values(target: YearlyTarget) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tonne.platform.db.database import Connection, columns, scope_of, value_of
 from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Mode, Scope, to_wire
+from tonne.platform.values.context import Mode, Scope, Tenant, to_wire
 from tonne.platform.values.paging import START, Position
 from tonne.platform.values.serials import serial_range
 from tonne.selling.orders.model import Order
@@ -359,8 +359,8 @@ WHERE organisation_id = $1 AND mode = $2 AND order_id = $4
 
 
 async def find_certificates(
-    connection: Connection, organisation_id: str, mode: Mode, *, number: str, order_id: str
+    connection: Connection, tenant: Tenant, *, number: str, order_id: str
 ) -> list[StoredCertificate]:
     """Those with this number, or of this order."""
-    rows = await connection.fetch(FIND_NAMED, organisation_id, mode, number, order_id)
+    rows = await connection.fetch(FIND_NAMED, *tenant, number, order_id)
     return [stored_certificate(row) for row in rows]

@@ -12,7 +12,7 @@ from tonne.money.accounting.reports import account_statement
 from tonne.money.accounting.reports.due_buckets import AgedDebt, list_aged_debts
 from tonne.money.accounting.reports.statement_store import StatementEntry
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode, utc_now
+from tonne.platform.values.context import Mode, Tenant, utc_now
 from tonne.selling.accounts.lookup import require_organisation
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
@@ -97,7 +97,7 @@ def statement(
         tx: Connection,
     ) -> list[tuple[account_statement.AccountStatement, account_statement.PrintedStatement]]:
         await require_organisation(tx, organisation_id)
-        made = await account_statement.make_statements(tx, organisation_id, mode, first, last)
+        made = await account_statement.make_statements(tx, Tenant(organisation_id, mode), first, last)
         return [(each, await account_statement.print_statement(tx, each, organisation_id, settings)) for each in made]
 
     made = run_in_transaction(work)

@@ -119,10 +119,10 @@ def rotate(key_id: str, overlap_hours: int) -> None:
 
 
 async def _rotate(tx: Connection, key_id: str, overlap: timedelta, *, by: By) -> tuple[ApiKey, str]:
-    place = await key_store.find_key_place_any_account(tx, key_id)
-    if place is None:
+    tenant = await key_store.find_tenant_of_key_any_account(tx, key_id)
+    if tenant is None:
         raise KeyNotFound(f"There is no API key {key_id}. Run `tonne key list` to see the keys of an organisation.")
-    return await rotate_key(tx, *place, key_id, overlap=overlap, by=by)
+    return await rotate_key(tx, tenant, key_id, overlap=overlap, by=by)
 
 
 @key.command("revoke")

@@ -182,9 +182,11 @@ class KeysPage(DashboardPage, frozen=True):
         if form.value("overlap") not in OVERLAPS:
             form.fail("overlap", "Choose when the old key ends.")
         if not form.faults:
-            overlap, place = timedelta(hours=int(form.value("overlap"))), (viewer.organisation_id, viewer.mode)
+            overlap = timedelta(hours=int(form.value("overlap")))
             async with self.saving(form) as tx:
-                new, secret = await rotate_key(tx, *place, key.id, overlap=overlap, by=viewer.actor.at(self.clock()))
+                new, secret = await rotate_key(
+                    tx, viewer.tenant, key.id, overlap=overlap, by=viewer.actor.at(self.clock())
+                )
         if form.faults:
             return await self.show_key(viewer, form)
         return self._secret_page(viewer, new, secret, old=key)
@@ -196,21 +198,22 @@ class KeysPage(DashboardPage, frozen=True):
 
     async def revoke(self, viewer: MemberViewer, _: Form) -> Response:
         _require_right(viewer)
-        place = (viewer.organisation_id, viewer.mode)
         try:
             async with self.database.transaction() as tx:
-                await revoke_key(tx, viewer.request.path("key_id"), by=viewer.actor.at(self.clock()), place=place)
+                await revoke_key(
+                    tx, viewer.request.path("key_id"), by=viewer.actor.at(self.clock()), tenant=viewer.tenant
+                )
         except KeyNotFound as error:
             raise DashboardPageNotFound from error
         return see_other(f"{viewer.base}/keys?done=key_revoked")
 
     async def _find(self, viewer: MemberViewer) -> ApiKey:
-        return await self.find(key_store.find_key, viewer.organisation_id, viewer.mode, viewer.request.path("key_id"))
+        return await self.find(key_store.find_key, viewer.tenant, viewer.request.path("key_id"))
 
     async def _list(self, viewer: MemberViewer) -> list[ShownKey]:
         now = self.clock()
         async with self.database.connection() as connection:
-            keys = await key_store.list_mode_keys(connection, viewer.organisation_id, viewer.mode, START, SHOWN)
+            keys = await key_store.list_mode_keys(connection, viewer.tenant, START, SHOWN)
             members = await list_members(connection, viewer.organisation_id)
         names = {member.user_id: member.name for member in members}
         key_names = {key.id: key.name for key in keys}
@@ -220,9 +223,7 @@ class KeysPage(DashboardPage, frozen=True):
         form = form or Form()
         key_id = (await self._find(viewer)).id
         shown = existing(next((each for each in await self._list(viewer) if each.key.id == key_id), None))
-        accounts = await self.database.run(
-            key_store.list_account_names, viewer.organisation_id, viewer.mode, _named_accounts(shown.key)
-        )
+        accounts = await self.database.run(key_store.list_account_names, viewer.tenant, _named_accounts(shown.key))
         return self._page(
             viewer,
             "key.html",
@@ -236,9 +237,7 @@ class KeysPage(DashboardPage, frozen=True):
         )
 
     async def _form_page(self, viewer: MemberViewer, values: KeyForm, form: Form) -> Response:
-        accounts = await self.database.run(
-            key_store.list_first_accounts, viewer.organisation_id, viewer.mode, MAX_CHOICES + 1
-        )
+        accounts = await self.database.run(key_store.list_first_accounts, viewer.tenant, MAX_CHOICES + 1)
         return self._page(
             viewer,
             "key_new.html",
@@ -283,7 +282,7 @@ async def _default_account(tx: Connection, viewer: MemberViewer, values: KeyForm
     chosen = values.default_account_id
     if values.accounts == "some" and chosen not in values.account_ids:
         chosen = values.account_ids[0]
-    found = await key_store.list_account_names(tx, viewer.organisation_id, viewer.mode, [chosen])
+    found = await key_store.list_account_names(tx, viewer.tenant, [chosen])
     if not found:
         raise AccountNotFound("Choose an account of this organisation.", field="default_account_id")
     return Scope(viewer.organisation_id, chosen, viewer.mode)
@@ -314,7 +313,7 @@ class DocumentationKey(Struct, frozen=True):
     async def make(self, viewer: MemberViewer, _form: Form) -> Response:
         now = self.clock()
         async with self.database.transaction() as tx:
-            accounts = await list_first_accounts(tx, viewer.organisation_id, viewer.mode, 1)
+            accounts = await list_first_accounts(tx, viewer.tenant, 1)
             if not accounts:
                 raise AccountNotFound("This organisation has no open account in test mode.")
             scope = Scope(viewer.organisation_id, accounts[0][0], viewer.mode)

@@ -96,17 +96,14 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
             "since": since if since in SINCE else "",
         }
         given = {name: value for name, value in chosen.items() if value}
-        place, list_name = (
-            (viewer.organisation_id, viewer.mode),
-            f"requests {viewer.organisation_id} {viewer.mode} {given}",
-        )
+        list_name = f"requests {viewer.organisation_id} {viewer.mode} {given}"
         start = parse_cursor(after or None, list_name)
         requested = _filter(chosen)
         async with self.database.connection() as connection:
-            keys = await list_mode_keys(connection, *place, START, MAX_KEYS)
+            keys = await list_mode_keys(connection, viewer.tenant, START, MAX_KEYS)
             page = await list_requests(
                 connection,
-                *place,
+                viewer.tenant,
                 requested,
                 start=start,
                 since=self.clock() - SINCE[chosen["since"]][1],
@@ -133,10 +130,10 @@ class RequestsPage(DashboardPage, frozen=True, dict=True):
         )
 
     async def show_request(self, viewer: MemberViewer) -> Response:
-        place, request_id = (viewer.organisation_id, viewer.mode), viewer.request.path("request_id")
+        request_id = viewer.request.path("request_id")
         async with self.database.connection() as connection:
-            found = await find_requests(connection, *place, request_id, self.clock() - SHOWN)
-            keys = await list_mode_keys(connection, *place, START, MAX_KEYS) if found else []
+            found = await find_requests(connection, viewer.tenant, request_id, self.clock() - SHOWN)
+            keys = await list_mode_keys(connection, viewer.tenant, START, MAX_KEYS) if found else []
         if not found:
             raise DashboardPageNotFound(
                 "There is no request with this id in this mode within the last 7 days. Check the id and the mode."

@@ -15,7 +15,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, Tenant
 
 TEMPLATE = Path(__file__).parent / "templates" / "account_statement.typ"
 
@@ -53,7 +53,7 @@ _WORDS = {"write_off": "written off, and still owed", "reinstated": "expected to
 _LAST_PLACE = 9
 
 
-async def _list_write_offs(connection: Connection, organisation_id: str, mode: Mode) -> list[dict[str, Any]]:
+async def _list_write_offs(connection: Connection, tenant: Tenant) -> list[dict[str, Any]]:
     """As entries without an amount."""
     return [
         {
@@ -62,20 +62,20 @@ async def _list_write_offs(connection: Connection, organisation_id: str, mode: M
             "text": f"{format_money(row['amount_minor'], row['currency'])} {_WORDS[row['kind']]}",
             "amount_minor": 0,
         }
-        for row in await connection.fetch(LIST_WRITE_OFFS, organisation_id, mode)
+        for row in await connection.fetch(LIST_WRITE_OFFS, *tenant)
     ]
 
 
 async def make_statements(
-    connection: Connection, organisation_id: str, mode: Mode, first_day: date, last_day: date
+    connection: Connection, tenant: Tenant, first_day: date, last_day: date
 ) -> list[AccountStatement]:
     """One for each currency in which the organisation was ever billed up to `last_day`, with write-offs.
 
     It reads all entries from the first one on. For pages there is `read_period`.
     """
-    written_off = await _list_write_offs(connection, organisation_id, mode)
+    written_off = await _list_write_offs(connection, tenant)
     rows = [
-        *await statement_store.list_entries(connection, organisation_id, mode, last_day),
+        *await statement_store.list_entries(connection, tenant, last_day),
         *(each for each in written_off if each["day"] <= last_day),
     ]
     rows.sort(key=lambda row: (row["currency"], row["day"], row["place"], row["reference"]))
@@ -95,17 +95,17 @@ async def make_statements(
                         row["day"], row["kind"], row["reference"], row["text"], row["amount_minor"], balance
                     )
                 )
-        statements.append(AccountStatement(organisation_id, mode, currency, first_day, last_day, opening, entries))
+        statements.append(AccountStatement(*tenant, currency, first_day, last_day, opening, entries))
     return statements
 
 
 async def read_period(
-    tx: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], balance: statement_store.StatementBalance
+    tx: Connection, tenant: Tenant, days: tuple[date, date], balance: statement_store.StatementBalance
 ) -> AccountStatement:
     """The statement of one currency, without write-offs. Call it in a transaction."""
-    batches = statement_store.read_statement_entries(tx, organisation_id, mode, days=days, balance=balance, limit=None)
+    batches = statement_store.read_statement_entries(tx, tenant, days=days, balance=balance, limit=None)
     entries = [entry async for batch in batches for entry in batch]
-    return AccountStatement(organisation_id, mode, balance.currency, *days, balance.opening_minor, entries)
+    return AccountStatement(*tenant, balance.currency, *days, balance.opening_minor, entries)
 
 
 class _PrintedEntry(msgspec.Struct, frozen=True):

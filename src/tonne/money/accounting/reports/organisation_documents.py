@@ -10,7 +10,7 @@ from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, read_note
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import INVOICE_COLUMNS, read_invoice
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Tenant
 
 LIST_INVOICES = f"""
 SELECT {INVOICE_COLUMNS} FROM invoices
@@ -18,11 +18,9 @@ WHERE organisation_id = $1 AND mode = $2 AND ($3::bigint IS NULL OR number < $3)
 """  # noqa: S608 - a constant
 
 
-async def list_invoices_of(
-    connection: Connection, organisation_id: str, mode: Mode, before: int | None, limit: int
-) -> Sequence[Invoice]:
+async def list_invoices_of(connection: Connection, tenant: Tenant, before: int | None, limit: int) -> Sequence[Invoice]:
     """Newest first, with numbers below `before` if it is given."""
-    rows = await connection.fetch(LIST_INVOICES, organisation_id, mode, before, limit)
+    rows = await connection.fetch(LIST_INVOICES, *tenant, before, limit)
     return [read_invoice(row) for row in rows]
 
 
@@ -35,17 +33,17 @@ ORDER BY number DESC LIMIT $4
 
 
 async def list_open_invoices_of(
-    connection: Connection, organisation_id: str, mode: Mode, before: int | None, limit: int
+    connection: Connection, tenant: Tenant, before: int | None, limit: int
 ) -> Sequence[Invoice]:
-    rows = await connection.fetch(LIST_OPEN_INVOICES, organisation_id, mode, before, limit)
+    rows = await connection.fetch(LIST_OPEN_INVOICES, *tenant, before, limit)
     return [read_invoice(row) for row in rows]
 
 
 FIND_INVOICE = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE organisation_id = $1 AND mode = $2 AND reference = $3"  # noqa: S608 - a constant
 
 
-async def find_invoice_of(connection: Connection, organisation_id: str, mode: Mode, reference: str) -> Invoice | None:
-    row = await connection.fetchrow(FIND_INVOICE, organisation_id, mode, reference)
+async def find_invoice_of(connection: Connection, tenant: Tenant, reference: str) -> Invoice | None:
+    row = await connection.fetchrow(FIND_INVOICE, *tenant, reference)
     return None if row is None else read_invoice(row)
 
 
@@ -91,10 +89,10 @@ ORDER BY note.number DESC LIMIT $4
 
 
 async def list_credit_notes_of(
-    connection: Connection, organisation_id: str, mode: Mode, before: int | None, limit: int
+    connection: Connection, tenant: Tenant, before: int | None, limit: int
 ) -> Sequence[tuple[CreditNote, str]]:
     """Newest first, each with the number of its invoice."""
-    rows = await connection.fetch(LIST_NOTES, organisation_id, mode, before, limit)
+    rows = await connection.fetch(LIST_NOTES, *tenant, before, limit)
     return [(read_note(row), row["invoice_reference"]) for row in rows]
 
 
@@ -104,10 +102,8 @@ WHERE note.organisation_id = $1 AND note.mode = $2 AND note.reference = $3
 """  # noqa: S608 - a constant
 
 
-async def find_credit_note_of(
-    connection: Connection, organisation_id: str, mode: Mode, reference: str
-) -> CreditNote | None:
-    row = await connection.fetchrow(FIND_NOTE, organisation_id, mode, reference)
+async def find_credit_note_of(connection: Connection, tenant: Tenant, reference: str) -> CreditNote | None:
+    row = await connection.fetchrow(FIND_NOTE, *tenant, reference)
     return None if row is None else read_note(row)
 
 
@@ -132,9 +128,9 @@ ORDER BY grouped.next_attempt_at, grouped.currency, grouped.id LIMIT 100
 """
 
 
-async def list_next_invoices(connection: Connection, organisation_id: str, mode: Mode) -> Sequence[CollectedOrders]:
+async def list_next_invoices(connection: Connection, tenant: Tenant) -> Sequence[CollectedOrders]:
     """What is collected so far, without tax: the first to be issued comes first."""
-    return [CollectedOrders(**row) for row in await connection.fetch(LIST_NEXT, organisation_id, mode)]
+    return [CollectedOrders(**row) for row in await connection.fetch(LIST_NEXT, *tenant)]
 
 
 class InvoiceCharge(Struct, frozen=True):
@@ -194,17 +190,15 @@ ORDER BY charges.settled_at DESC, charges.id DESC LIMIT $5
 
 
 async def list_card_payments(
-    connection: Connection, organisation_id: str, mode: Mode, before: tuple[datetime, str], limit: int
+    connection: Connection, tenant: Tenant, before: tuple[datetime, str], limit: int
 ) -> Sequence[CardPayment]:
     """Newest first, from the position `before` on."""
-    return [CardPayment(**row) for row in await connection.fetch(LIST_PAYMENTS, organisation_id, mode, *before, limit)]
+    return [CardPayment(**row) for row in await connection.fetch(LIST_PAYMENTS, *tenant, *before, limit)]
 
 
 FIND_PAYMENT = f"SELECT {_PAYMENT} AND charges.id = $3"
 
 
-async def find_card_payment(
-    connection: Connection, organisation_id: str, mode: Mode, charge_id: str
-) -> CardPayment | None:
-    row = await connection.fetchrow(FIND_PAYMENT, organisation_id, mode, charge_id)
+async def find_card_payment(connection: Connection, tenant: Tenant, charge_id: str) -> CardPayment | None:
+    row = await connection.fetchrow(FIND_PAYMENT, *tenant, charge_id)
     return None if row is None else CardPayment(**row)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Tenant
 
 # Entries per round trip: bounds the memory of an export.
 BATCH = 2_000
@@ -118,11 +118,9 @@ FROM {_ENTRIES} ORDER BY entry.currency, entry.day, entry.place, entry.reference
 """  # noqa: S608 - constants
 
 
-async def list_entries(
-    connection: Connection, organisation_id: str, mode: Mode, last_day: date
-) -> list[dict[str, Any]]:
+async def list_entries(connection: Connection, tenant: Tenant, last_day: date) -> list[dict[str, Any]]:
     """All entries from the first one on."""
-    rows = await connection.fetch(LIST_ENTRIES, organisation_id, mode, FIRST_DAY, last_day)
+    rows = await connection.fetch(LIST_ENTRIES, *tenant, FIRST_DAY, last_day)
     return [dict(row) for row in rows]
 
 
@@ -135,10 +133,10 @@ FROM {_AMOUNTS} GROUP BY entry.currency ORDER BY entry.currency
 
 
 async def sum_statement(
-    connection: Connection, organisation_id: str, mode: Mode, first_day: date, last_day: date
+    connection: Connection, tenant: Tenant, first_day: date, last_day: date
 ) -> list[StatementBalance]:
     """One for each currency in which the organisation was ever billed up to `last_day`."""
-    rows = await connection.fetch(SUM_BALANCES, organisation_id, mode, FIRST_DAY, last_day, first_day)
+    rows = await connection.fetch(SUM_BALANCES, *tenant, FIRST_DAY, last_day, first_day)
     return [StatementBalance(**row) for row in rows]
 
 
@@ -148,10 +146,10 @@ SELECT entry.day FROM {_AMOUNTS} WHERE entry.currency = $5 ORDER BY entry.day OF
 
 
 async def find_day_of_entry(
-    connection: Connection, organisation_id: str, mode: Mode, *, days: tuple[date, date], currency: str, place: int
+    connection: Connection, tenant: Tenant, *, days: tuple[date, date], currency: str, place: int
 ) -> date:
     """The day of the entry at this place of a period, or its last day. It bounds a list that is cut there."""
-    found = await connection.fetchval(FIND_DAY, organisation_id, mode, *days, currency, place)
+    found = await connection.fetchval(FIND_DAY, *tenant, *days, currency, place)
     return days[1] if found is None else found
 
 
@@ -162,20 +160,14 @@ FROM {_ENTRIES} WHERE entry.currency = $5 ORDER BY entry.day, entry.place, entry
 
 
 async def read_statement_entries(
-    tx: Connection,
-    organisation_id: str,
-    mode: Mode,
-    *,
-    days: tuple[date, date],
-    balance: StatementBalance,
-    limit: int | None,
+    tx: Connection, tenant: Tenant, *, days: tuple[date, date], balance: StatementBalance, limit: int | None
 ) -> AsyncIterator[Sequence[StatementEntry]]:
     """The entries of a period in one currency in batches, oldest first, without write-offs, which are internal.
 
     Call it in a transaction: it reads with a cursor.
     """
     owed = balance.opening_minor
-    cursor = await tx.cursor(LIST_PERIOD, organisation_id, mode, *days, balance.currency, limit)
+    cursor = await tx.cursor(LIST_PERIOD, *tenant, *days, balance.currency, limit)
     while rows := await cursor.fetch(BATCH):
         entries = []
         for row in rows:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, Tenant
 from tonne.platform.values.paging import Position
 
 # Partitions of the table, one per day in turn.
@@ -127,19 +127,12 @@ LIST_FAILED_REQUESTS = LIST_REQUESTS.replace("AND at >= $5", "AND at >= $5 AND s
 
 
 async def list_requests(
-    connection: Connection,
-    organisation_id: str,
-    mode: Mode,
-    requested: RequestFilter,
-    *,
-    start: Position,
-    since: datetime,
-    limit: int,
+    connection: Connection, tenant: Tenant, requested: RequestFilter, *, start: Position, since: datetime, limit: int
 ) -> RequestPage:
     """Newest first. Examines at most `EXAMINED` rows, so that a filter that selects few of them is not slow."""
     statement = LIST_FAILED_REQUESTS if requested.status_from >= 400 else LIST_REQUESTS
     examined = limit if requested == RequestFilter() else EXAMINED
-    place = (organisation_id, mode, start.created_at, start.id, since, limit)
+    place = (*tenant, start.created_at, start.id, since, limit)
     rows = await connection.fetch(statement, *place, *requested, examined)
     selected = [_row(row) for row in rows if row["is_selected"]]
     last = [Position(row["at"], row["request_id"]) for row in rows if not row["is_selected"]]
@@ -152,11 +145,9 @@ WHERE organisation_id = $1 AND mode = $2 AND request_id = $3 AND at >= $4 ORDER 
 """  # noqa: S608 - columns above
 
 
-async def find_requests(
-    connection: Connection, organisation_id: str, mode: Mode, request_id: str, since: datetime
-) -> list[RequestRow]:
+async def find_requests(connection: Connection, tenant: Tenant, request_id: str, since: datetime) -> list[RequestRow]:
     """The requests with this id, newest first: a client may repeat a request with the same id."""
-    return [_row(row) for row in await connection.fetch(FIND_REQUESTS, organisation_id, mode, request_id, since)]
+    return [_row(row) for row in await connection.fetch(FIND_REQUESTS, *tenant, request_id, since)]
 
 
 ERASE_REQUEST_TEXTS = """

@@ -7,7 +7,7 @@ from typing import Any
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.authenticator import hash_key
-from tonne.platform.values.context import Actor, By, Mode, Scope, new_id, replace
+from tonne.platform.values.context import Actor, By, Mode, Scope, Tenant, new_id, replace
 from tonne.selling.accounts import errors, store
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.restrictions import UNRESTRICTED, KeyRestrictions, KeyRight, excess
@@ -52,20 +52,13 @@ async def issue_key(
     await _check_accounts(tx, key)
     if creator is not None:
         _require_no_excess(creator, key)
-    if await key_store.count_working_keys(tx, scope.organisation_id, scope.mode, by.at) >= MAX_KEYS:
+    if await key_store.count_working_keys(tx, scope.tenant, by.at) >= MAX_KEYS:
         raise errors.KeyLimitReached
     return await _insert(tx, key, by.actor)
 
 
 async def rotate_key(
-    tx: Connection,
-    organisation_id: str,
-    mode: Mode,
-    key_id: str,
-    *,
-    overlap: timedelta,
-    by: By,
-    creator: ApiKey | None = None,
+    tx: Connection, tenant: Tenant, key_id: str, *, overlap: timedelta, by: By, creator: ApiKey | None = None
 ) -> tuple[ApiKey, str]:
     """Create a key with the same name, rights, restrictions and limit. The old one works until the overlap ends.
 
@@ -74,7 +67,7 @@ async def rotate_key(
     if not timedelta(0) <= overlap <= MAX_OVERLAP:
         hours = MAX_OVERLAP // timedelta(hours=1)
         raise errors.KeyRestrictionInvalid(f"The overlap must be 0 to {hours} hours.", field="overlap_hours")
-    old = await key_store.lock_key(tx, organisation_id, mode, key_id)
+    old = await key_store.lock_key(tx, tenant, key_id)
     if old is None:
         raise errors.KeyNotFound
     if old.has_ended(by.at) or old.replaced_by is not None:
@@ -94,11 +87,10 @@ async def rotate_key(
     await key_store.set_key_replaced(tx, old, new.id, ends_at)
     await audit.record(
         tx,
-        organisation_id,
+        tenant,
         "api_key.rotated",
         by=by,
         subject_id=old.id,
-        mode=mode,
         before={"expires_at": old.restrictions.expires_at, "replaced_by": None},
         after={"expires_at": ends_at, "replaced_by": new.id},
         last_four=old.last_four,
@@ -106,13 +98,13 @@ async def rotate_key(
     return rotated
 
 
-async def revoke_key(tx: Connection, key_id: str, *, by: By, place: tuple[str, Mode] | None = None) -> ApiKey:
+async def revoke_key(tx: Connection, key_id: str, *, by: By, tenant: Tenant | None = None) -> ApiKey:
     """The key stops working within seconds, once every process has looked it up again.
 
-    `place` is the organisation and mode that the key must belong to; None for the operator. Raises KeyNotFound.
+    The key must belong to `tenant`; None for the operator. Raises KeyNotFound.
     """
-    place = place or await key_store.find_key_place_any_account(tx, key_id)
-    key = None if place is None else await key_store.lock_key(tx, *place, key_id)
+    tenant = tenant or await key_store.find_tenant_of_key_any_account(tx, key_id)
+    key = None if tenant is None else await key_store.lock_key(tx, tenant, key_id)
     if key is None:
         raise errors.KeyNotFound
     # A repeated command changes nothing.
@@ -165,7 +157,7 @@ async def _check_accounts(tx: Connection, key: ApiKey) -> None:
     account_ids, scope = key.restrictions.account_ids, key.scope
     if account_ids is None:
         return
-    if await key_store.count_accounts(tx, scope.organisation_id, scope.mode, account_ids) != len(account_ids):
+    if await key_store.count_accounts(tx, scope.tenant, account_ids) != len(account_ids):
         raise errors.KeyRestrictionInvalid(
             "Not all of these accounts exist in this mode. Check their ids.", field="account_ids"
         )

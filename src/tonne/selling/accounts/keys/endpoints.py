@@ -153,7 +153,7 @@ class KeyEndpoints:
         )
         scope = Scope(scope.organisation_id, body.default_account_id or scope.account_id, scope.mode)
         async with self._database.transaction() as tx:
-            if not await key_store.count_accounts(tx, scope.organisation_id, scope.mode, [scope.account_id]):
+            if not await key_store.count_accounts(tx, scope.tenant, [scope.account_id]):
                 raise AccountNotFound(field="default_account_id")
             key, secret = await issue_key(
                 tx,
@@ -173,9 +173,7 @@ class KeyEndpoints:
         """
         scope = request.scope
         paging = Paging.of(request, f"api keys {scope.organisation_id} {scope.mode}")
-        found = await self._database.run(
-            key_store.list_mode_keys, scope.organisation_id, scope.mode, paging.start, paging.fetch
-        )
+        found = await self._database.run(key_store.list_mode_keys, scope.tenant, paging.start, paging.fetch)
         page, cursor = paging.cut(found)
         return list_response([key_out(key) for key in page], cursor)
 
@@ -185,7 +183,7 @@ class KeyEndpoints:
         Returns a key without its secret.
         """
         scope, key_id = request.scope, request.path("api_key_id")
-        key = await self._database.run(key_store.find_key, scope.organisation_id, scope.mode, key_id)
+        key = await self._database.run(key_store.find_key, scope.tenant, key_id)
         if key is None:
             raise errors.KeyNotFound(_NOT_FOUND)
         return json_response(key_out(key))
@@ -202,8 +200,7 @@ class KeyEndpoints:
             try:
                 key, secret = await rotate_key(
                     tx,
-                    scope.organisation_id,
-                    scope.mode,
+                    scope.tenant,
                     request.path("api_key_id"),
                     overlap=timedelta(hours=hours),
                     by=request.actor.at(self._clock()),
@@ -225,7 +222,7 @@ class KeyEndpoints:
                     tx,
                     request.path("api_key_id"),
                     by=request.actor.at(self._clock()),
-                    place=(scope.organisation_id, scope.mode),
+                    tenant=scope.tenant,
                 )
             except errors.KeyNotFound as error:
                 raise errors.KeyNotFound(_NOT_FOUND) from error
@@ -277,7 +274,7 @@ def key_routes(endpoints: KeyEndpoints) -> list[Route]:
 async def _own_key(connection: Connection, request: Request) -> ApiKey:
     """The key of the request, which may have been revoked a moment ago. Raises Unauthorised."""
     scope = request.scope
-    key = await key_store.find_key(connection, scope.organisation_id, scope.mode, request.actor.name)
+    key = await key_store.find_key(connection, scope.tenant, request.actor.name)
     if key is None or key.revoked_at is not None:
         raise Unauthorised
     return key

@@ -8,7 +8,7 @@ import asyncpg
 from tonne.platform.db.database import Connection, parameters_of
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.permissions import granted
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, Tenant
 from tonne.platform.values.paging import Position
 from tonne.selling.accounts.keys.restrictions import KeyRestrictions, KeyRight
 from tonne.selling.accounts.model import AccountKind, ApiKey
@@ -77,19 +77,17 @@ ORDER BY created_at DESC, id DESC LIMIT $5
 """  # noqa: S608 - columns above
 
 
-async def list_mode_keys(
-    connection: Connection, organisation_id: str, mode: Mode, start: Position, limit: int
-) -> list[ApiKey]:
+async def list_mode_keys(connection: Connection, tenant: Tenant, start: Position, limit: int) -> list[ApiKey]:
     """Newest first."""
-    rows = await connection.fetch(LIST_MODE_KEYS, organisation_id, mode, start.created_at, start.id, limit)
+    rows = await connection.fetch(LIST_MODE_KEYS, *tenant, start.created_at, start.id, limit)
     return [_api_key(row) for row in rows]
 
 
 FIND_KEY = f"SELECT {_KEY} FROM api_keys WHERE organisation_id = $1 AND mode = $2 AND id = $3"  # noqa: S608 - columns above
 
 
-async def find_key(connection: Connection, organisation_id: str, mode: Mode, key_id: str) -> ApiKey | None:
-    row = await connection.fetchrow(FIND_KEY, organisation_id, mode, key_id)
+async def find_key(connection: Connection, tenant: Tenant, key_id: str) -> ApiKey | None:
+    row = await connection.fetchrow(FIND_KEY, *tenant, key_id)
     return None if row is None else _api_key(row)
 
 
@@ -98,18 +96,18 @@ SELECT {_KEY} FROM api_keys WHERE organisation_id = $1 AND mode = $2 AND id = $3
 """  # noqa: S608 - columns above
 
 
-async def lock_key(tx: Connection, organisation_id: str, mode: Mode, key_id: str) -> ApiKey | None:
-    row = await tx.fetchrow(LOCK_KEY_ROW, organisation_id, mode, key_id)
+async def lock_key(tx: Connection, tenant: Tenant, key_id: str) -> ApiKey | None:
+    row = await tx.fetchrow(LOCK_KEY_ROW, *tenant, key_id)
     return None if row is None else _api_key(row)
 
 
-FIND_KEY_PLACE = "SELECT organisation_id, mode FROM api_keys WHERE id = $1"
+FIND_TENANT_OF_KEY = "SELECT organisation_id, mode FROM api_keys WHERE id = $1"
 
 
-async def find_key_place_any_account(connection: Connection, key_id: str) -> tuple[str, Mode] | None:
+async def find_tenant_of_key_any_account(connection: Connection, key_id: str) -> Tenant | None:
     """The organisation and mode of a key."""
-    row = await connection.fetchrow(FIND_KEY_PLACE, key_id)
-    return None if row is None else (row["organisation_id"], Mode(row["mode"]))
+    row = await connection.fetchrow(FIND_TENANT_OF_KEY, key_id)
+    return None if row is None else Tenant(row["organisation_id"], Mode(row["mode"]))
 
 
 COUNT_KEYS = """
@@ -118,8 +116,8 @@ WHERE organisation_id = $1 AND mode = $2 AND revoked_at IS NULL AND (expires_at 
 """
 
 
-async def count_working_keys(connection: Connection, organisation_id: str, mode: Mode, now: datetime) -> int:
-    count: int = await connection.fetchval(COUNT_KEYS, organisation_id, mode, now)
+async def count_working_keys(connection: Connection, tenant: Tenant, now: datetime) -> int:
+    count: int = await connection.fetchval(COUNT_KEYS, *tenant, now)
     return count
 
 
@@ -147,19 +145,17 @@ async def find_key_rights(connection: Connection, organisation_id: str, key_id: 
 COUNT_ACCOUNTS = "SELECT count(*) FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = ANY($3)"
 
 
-async def count_accounts(connection: Connection, organisation_id: str, mode: Mode, ids: Sequence[str]) -> int:
+async def count_accounts(connection: Connection, tenant: Tenant, ids: Sequence[str]) -> int:
     """How many of these accounts exist."""
-    count: int = await connection.fetchval(COUNT_ACCOUNTS, organisation_id, mode, ids)
+    count: int = await connection.fetchval(COUNT_ACCOUNTS, *tenant, ids)
     return count
 
 
 LIST_ACCOUNT_NAMES = "SELECT id, name FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = ANY($3)"
 
 
-async def list_account_names(
-    connection: Connection, organisation_id: str, mode: Mode, ids: Sequence[str]
-) -> list[tuple[str, str]]:
-    rows = await connection.fetch(LIST_ACCOUNT_NAMES, organisation_id, mode, ids)
+async def list_account_names(connection: Connection, tenant: Tenant, ids: Sequence[str]) -> list[tuple[str, str]]:
+    rows = await connection.fetch(LIST_ACCOUNT_NAMES, *tenant, ids)
     return [(row["id"], row["name"]) for row in rows]
 
 
@@ -169,11 +165,9 @@ ORDER BY kind = 'client_account', created_at, id LIMIT $3
 """
 
 
-async def list_first_accounts(
-    connection: Connection, organisation_id: str, mode: Mode, limit: int
-) -> list[tuple[str, str]]:
+async def list_first_accounts(connection: Connection, tenant: Tenant, limit: int) -> list[tuple[str, str]]:
     """Ids and names of open accounts, the organisation's own first."""
-    rows = await connection.fetch(LIST_FIRST_ACCOUNTS, organisation_id, mode, limit)
+    rows = await connection.fetch(LIST_FIRST_ACCOUNTS, *tenant, limit)
     return [(row["id"], row["name"]) for row in rows]
 
 

@@ -245,7 +245,7 @@ async def _insert(tx: Connection, new: NewQuote) -> None:
 async def _used_grams(tx: Connection, scope: Scope, quota: HoldQuota, now: datetime) -> int:
     if quota.subject_id == scope.account_id:
         return await sum_held_grams(tx, scope.organisation_id, scope.mode, now, account_id=scope.account_id)
-    others = [each.subject_id for each in await list_of_organisation(tx, scope.organisation_id, scope.mode)]
+    others = [each.subject_id for each in await list_of_organisation(tx, scope.tenant)]
     return await sum_held_grams(tx, scope.organisation_id, scope.mode, now, without_accounts=others)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, format_tonnes, parse_decimal, to_grams
-from tonne.platform.values.context import By, Mode, Scope
+from tonne.platform.values.context import By, Mode, Scope, Tenant
 from tonne.selling.orders.quotes.errors import HoldQuotaInvalid
 
 
@@ -49,8 +49,8 @@ WHERE organisation_id = $1 AND mode = $2 ORDER BY subject_id
 """
 
 
-async def list_of_organisation(connection: Connection, organisation_id: str, mode: Mode) -> list[HoldQuota]:
-    return [HoldQuota(**row) for row in await connection.fetch(LIST_OF_ORGANISATION, organisation_id, mode)]
+async def list_of_organisation(connection: Connection, tenant: Tenant) -> list[HoldQuota]:
+    return [HoldQuota(**row) for row in await connection.fetch(LIST_OF_ORGANISATION, *tenant)]
 
 
 LIST_QUOTAS = """

@@ -9,7 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Tenant
 from tonne.selling.orders.model import OrderStatus
 
 OPEN = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID, OrderStatus.RETIRING)
@@ -42,9 +42,9 @@ ORDER BY month, currency, status
 """
 
 
-async def list_totals(connection: Connection, organisation_id: str, mode: Mode, since: date) -> list[OrderTotal]:
+async def list_totals(connection: Connection, tenant: Tenant, since: date) -> list[OrderTotal]:
     """All orders created in the month of `since` or later, and the open ones of any time."""
-    rows = await connection.fetch(LIST_TOTALS, organisation_id, mode, since, list(OPEN))
+    rows = await connection.fetch(LIST_TOTALS, *tenant, since, list(OPEN))
     return [
         OrderTotal(
             row["month"], row["currency"], OrderStatus(row["status"]), row["orders"], row["grams"], row["spend_minor"]

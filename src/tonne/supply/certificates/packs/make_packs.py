@@ -10,7 +10,7 @@ import structlog
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import By, Clock, Mode, Scope, new_id
+from tonne.platform.values.context import By, Clock, Mode, Scope, Tenant, new_id
 from tonne.selling.accounts.store import lock_organisation_mode
 from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.packs import model, store
@@ -22,21 +22,19 @@ MOST_WAITING = 3
 KEPT = timedelta(days=7)
 
 
-async def request_pack(
-    tx: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], *, by: By
-) -> model.AuditPack:
+async def request_pack(tx: Connection, tenant: Tenant, days: tuple[date, date], *, by: By) -> model.AuditPack:
     """`days` are the first and the last day of issue."""
-    found = await list_numbers(tx, organisation_id, mode, days, limit=model.MOST_CERTIFICATES + 1)
+    found = await list_numbers(tx, tenant, days, limit=model.MOST_CERTIFICATES + 1)
     if not found:
         raise model.PackEmpty(field="first_day")
     if len(found) > model.MOST_CERTIFICATES:
         raise model.PackTooLarge(field="last_day")
-    await lock_organisation_mode(tx, Scope(organisation_id, "", mode))
-    if await count_waiting(tx, organisation_id, mode) >= MOST_WAITING:
+    await lock_organisation_mode(tx, Scope(tenant.organisation_id, "", tenant.mode))
+    if await count_waiting(tx, tenant) >= MOST_WAITING:
         raise model.PackLimitReached
     pack = model.AuditPack(
-        organisation_id=organisation_id,
-        mode=mode,
+        organisation_id=tenant.organisation_id,
+        mode=tenant.mode,
         id=new_id("pck"),
         first_day=days[0],
         last_day=days[1],
@@ -50,15 +48,7 @@ async def request_pack(
     )
     await insert_pack(tx, pack, str(by.actor))
     values = {"first_day": str(days[0]), "last_day": str(days[1])}
-    await audit.record(
-        tx,
-        organisation_id,
-        "audit_pack.requested",
-        by=by,
-        subject_id=pack.id,
-        mode=mode,
-        after=values,
-    )
+    await audit.record(tx, tenant, "audit_pack.requested", by=by, subject_id=pack.id, after=values)
     return pack
 
 
@@ -102,10 +92,9 @@ class MakeAuditPacks:
         return True
 
     async def _make(self, pack: AuditPack) -> None:
+        tenant, days = Tenant(pack.organisation_id, pack.mode), (pack.first_day, pack.last_day)
         async with self._database.connection() as connection:
-            numbers = await store.list_numbers(
-                connection, pack.organisation_id, pack.mode, (pack.first_day, pack.last_day), limit=MOST_CERTIFICATES
-            )
+            numbers = await store.list_numbers(connection, tenant, days, limit=MOST_CERTIFICATES)
             tables = PackTables(await store.read_mechanisms(connection, pack.mode))
         with tempfile.TemporaryFile() as file:
             done = 0
@@ -121,7 +110,7 @@ class MakeAuditPacks:
     async def _add_batch(
         self, archive: zipfile.ZipFile, tables: PackTables, pack: AuditPack, numbers: list[str]
     ) -> int:
-        records = await self._database.run(store.list_records, pack.organisation_id, pack.mode, numbers)
+        records = await self._database.run(store.list_records, Tenant(pack.organisation_id, pack.mode), numbers)
         for record in records:
             archive.writestr(f"certificates/{record.number}.pdf", await self._certificates.render(record))
             tables.add(record)

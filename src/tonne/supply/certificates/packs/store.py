@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from tonne.platform.db.database import Connection, parameters_of, value_of
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, Tenant
 from tonne.supply.certificates.packs.model import AuditPack
 from tonne.supply.certificates.record import CertificateRecord, decode_record
 
@@ -21,11 +21,9 @@ ORDER BY issued_at, number LIMIT $5
 """
 
 
-async def list_numbers(
-    connection: Connection, organisation_id: str, mode: Mode, days: tuple[date, date], *, limit: int
-) -> list[str]:
+async def list_numbers(connection: Connection, tenant: Tenant, days: tuple[date, date], *, limit: int) -> list[str]:
     """The valid certificates that were issued from the first to the last of two days, oldest first."""
-    rows = await connection.fetch(LIST_NUMBERS, organisation_id, mode, *days, limit)
+    rows = await connection.fetch(LIST_NUMBERS, *tenant, *days, limit)
     return [row["number"] for row in rows]
 
 
@@ -35,11 +33,9 @@ WHERE number = ANY ($3) AND organisation_id = $1 AND mode = $2 AND state = 'vali
 """
 
 
-async def list_records(
-    connection: Connection, organisation_id: str, mode: Mode, numbers: Sequence[str]
-) -> list[CertificateRecord]:
+async def list_records(connection: Connection, tenant: Tenant, numbers: Sequence[str]) -> list[CertificateRecord]:
     """A certificate that was replaced meanwhile is left out."""
-    rows = await connection.fetch(LIST_RECORDS, organisation_id, mode, numbers)
+    rows = await connection.fetch(LIST_RECORDS, *tenant, numbers)
     return [decode_record(row["record"]) for row in rows]
 
 
@@ -57,8 +53,8 @@ SELECT count(*) FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND st
 """
 
 
-async def count_waiting(tx: Connection, organisation_id: str, mode: Mode) -> int:
-    count: int = await tx.fetchval(COUNT_WAITING, organisation_id, mode)
+async def count_waiting(tx: Connection, tenant: Tenant) -> int:
+    count: int = await tx.fetchval(COUNT_WAITING, *tenant)
     return count
 
 
@@ -79,8 +75,8 @@ SELECT {_COLUMNS} FROM audit_packs WHERE organisation_id = $1 AND mode = $2 ORDE
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def list_packs(connection: Connection, organisation_id: str, mode: Mode) -> list[AuditPack]:
-    return [value_of(AuditPack, row) for row in await connection.fetch(LIST_PACKS, organisation_id, mode)]
+async def list_packs(connection: Connection, tenant: Tenant) -> list[AuditPack]:
+    return [value_of(AuditPack, row) for row in await connection.fetch(LIST_PACKS, *tenant)]
 
 
 FIND_PACK = f"""
@@ -88,8 +84,8 @@ SELECT {_COLUMNS} FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND 
 """  # noqa: S608 - only the constant above is inserted
 
 
-async def find_pack(connection: Connection, organisation_id: str, mode: Mode, pack_id: str) -> AuditPack | None:
-    row = await connection.fetchrow(FIND_PACK, organisation_id, mode, pack_id)
+async def find_pack(connection: Connection, tenant: Tenant, pack_id: str) -> AuditPack | None:
+    row = await connection.fetchrow(FIND_PACK, *tenant, pack_id)
     return None if row is None else value_of(AuditPack, row)
 
 
