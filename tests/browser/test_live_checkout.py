@@ -18,6 +18,7 @@ from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
+from tonne.selling.orders.mails.order_links import order_url
 
 
 @on_one_loop
@@ -68,3 +69,31 @@ async def test_paying_on_the_gateways_page_and_returning(
     assert len(stripe.sessions) == 1
     async with services.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM charges WHERE status = 'captured'") == 1
+
+
+async def test_a_large_amount_is_paid_after_a_notice(
+    visit: Visit, services: Services, world: World, stripe: FakeStripePages
+) -> None:
+    """And the page of an order that waits for its credits cancels it."""
+    link = await make_link(services, world.ours_live.scope)
+    visit.allow(stripe.url)
+    page = await visit(f"/offset/{link.id}?quantity=12&email=ann@example.com")
+    await page.get_by_role("button", name="Continue to payment").click()
+    pay = page.get_by_role("button", name=re.compile("^Order and pay "))
+    await page.get_by_label(CONSENT).check()
+    await pay.click()
+    await expect(page.get_by_role("alert")).to_contain_text("Delivery may take longer.")
+    await expect(page.get_by_label(CONSENT)).to_be_checked()
+    await check_page(page, "live-may-wait")
+    await pay.click()
+    await expect(page.get_by_role("button", name="Try a declined card")).to_be_visible()
+    async with services.database.transaction() as tx:
+        await tx.execute("UPDATE orders SET status = 'paid', payment_state = 'paid', next_attempt_at = NULL")
+        order_id = await tx.fetchval("SELECT id FROM orders")
+        now = services.clock()
+        url = await order_url(tx, world.ours_live.scope, order_id, settings=services.settings, now=now)
+    assert url is not None
+    page = await visit(url.removeprefix(services.settings.base_url))
+    await page.get_by_text("Cancel the order").click()
+    await expect(page.get_by_role("button", name="Cancel and refund")).to_be_visible()
+    await check_page(page, "order-cancel")

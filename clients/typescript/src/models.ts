@@ -199,7 +199,7 @@ export type PaymentState = "disputed" | "paid" | "refunded" | "unpaid";
 
 export type FailureReason = "amount_not_chargeable" | "authentication_required" | "card_declined" | "card_missing" | "expired_card" | "insufficient_funds" | "not_payable" | "price_unavailable";
 
-export type CancellationReason = "checkout_expired" | "checkout_replaced" | "dispute_lost" | "invoice_unpaid" | "payment_mismatched" | "refunded_at_gateway" | "requested_by_client" | "requested_by_operator";
+export type CancellationReason = "checkout_expired" | "checkout_replaced" | "dispute_lost" | "invoice_unpaid" | "payment_mismatched" | "refunded_at_gateway" | "requested_by_client" | "requested_by_customer" | "requested_by_operator";
 
 export interface Beneficiary {
   /** Name on the certificate. */

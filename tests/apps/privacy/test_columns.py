@@ -152,7 +152,10 @@ KEPT = {
     "simulated_charges": {"code currency customer method reference refund_ids": GATEWAY},
     "simulated_disputes": {"reason reference": GATEWAY},
     "simulated_refunds": {"later reference": GATEWAY},
-    "supply_holds": {"client_hash": "a hash of a network address, deleted within the hour"},
+    "supply_holds": {
+        "trust": SERVICE,
+        "client_hash email_hash": "hashes of a network and of an e-mail address, deleted within the hour",
+    },
     "statement_uploads": {
         "content file_name preview step": "a bank statement: deleted when it is imported or discarded, or after a week",
         "imported_by imported_from": "the operator who imports it, until that is done",

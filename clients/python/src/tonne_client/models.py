@@ -239,6 +239,7 @@ CancellationReason = Literal[
     "payment_mismatched",
     "refunded_at_gateway",
     "requested_by_client",
+    "requested_by_customer",
     "requested_by_operator",
 ]
 

@@ -104,6 +104,7 @@ class ChannelParts(MoneyParts):
             confirm_limit=AttemptLimit(settings, "confirm_payment"),
             certificate_limit=AttemptLimit(settings, "order_certificate"),
             certificates=self.render_certificate,
+            notifier=self.notifier,
         )
         self.receipt_page = ReceiptPage(
             database=database,

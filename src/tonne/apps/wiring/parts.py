@@ -35,6 +35,8 @@ class Parts(ChannelParts):
             self.notifier,
             self.place_orders,
             self.gateway_meter,
+            self.release_holds,
+            self.checkout_page.payment,
             self.mails,
             self.deliverer.measured,
         )

@@ -6,12 +6,18 @@ from typing import Any
 import msgspec
 
 from tonne.channels.checkout import model, store
-from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, OffsetLinkClosed, SellerTakesNoCards
+from tonne.channels.checkout.errors import (
+    CheckoutNotFound,
+    CheckoutOver,
+    DeliveryMayWait,
+    OffsetLinkClosed,
+    SellerTakesNoCards,
+)
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.model import OffsetLink, with_query
 from tonne.channels.checkout.links.offer import PricedOffer, compare_with_start, read_shown_offer
 from tonne.channels.checkout.links.store import find_link_any_account
-from tonne.channels.checkout.order_checkout import ordered_offer
+from tonne.channels.checkout.order_checkout import Buyer, ordered_offer
 from tonne.channels.checkout.order_pages.order_summary import read_order_summary, summary_values
 from tonne.channels.checkout.paying import payment_form
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
@@ -25,7 +31,7 @@ from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
-from tonne.platform.values.context import Clock, Mode
+from tonne.platform.values.context import Clock, Mode, replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.web.render import FormGuard, Renderer, see_other
@@ -142,9 +148,14 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
                 await self.payment.pay_by_test_card(view.token, shown, number, payer=payer)
                 url = None
             else:
-                url = await self.payment.open_page(view.token, shown, request.limited_as, payer=payer)
+                buyer = Buyer(request.limited_as, form.accepts_waiting)
+                url = await self.payment.open_page(view.token, shown, buyer, payer=payer)
         except OfferChanged:
             return await self._show_again(request, await self._view(request), form=form, was_refused=True)
+        except DeliveryMayWait as notice:
+            self.payment.unheld.inc(notice.why, "told")
+            form = replace(form, accepts_waiting=True)
+            return await self._show_again(request, await self._view(request), form=form)
         except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):
             raise
         except TonneError as fault:

@@ -67,6 +67,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
     redirect: Redirect
     # In whose name the certificate is issued. None: the account's.
     beneficiary: Beneficiary | None = None
+    is_vouched_for: bool = False
 
 
 def read_customer_name(text: str, *, is_public: bool) -> Beneficiary | None:
@@ -181,6 +182,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                         reference=body.reference,
                         redirect=choose_redirect(link, read_redirect(lambda name: getattr(body, name)), hosts),
                         beneficiary=None if body.beneficiary is None else body.beneficiary.value,
+                        is_vouched_for=True,
                     )
                     checkout = compose_checkout(
                         link,

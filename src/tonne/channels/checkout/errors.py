@@ -1,5 +1,6 @@
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.language import N_
+from tonne.supply.stock.holds.holds import Unheld
 
 
 class OffsetLinkNotFound(TonneError, kind=Kind.NOT_FOUND, code="offset_link_not_found"):
@@ -256,6 +257,19 @@ class PaymentPageUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="payment_pa
     """
 
     message = N_("Card payment isn't available right now. Nothing was charged. Try again in a few minutes.")
+
+
+class DeliveryMayWait(TonneError, kind=Kind.CONFLICT, code="delivery_may_wait"):
+    """The amount cannot be held for a customer while they pay, although there is enough: the page says so.
+
+    Pay once more to accept that delivery may take longer, or choose a smaller amount.
+    """
+
+    message = "The amount cannot be held while it is paid, so that delivery may take longer. Nothing was charged yet."
+
+    def __init__(self, why: Unheld) -> None:
+        super().__init__()
+        self.why = why
 
 
 class OrderPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="order_page_not_found"):

@@ -62,6 +62,8 @@ class Checkout(Struct, frozen=True, kw_only=True):
     beneficiary: Beneficiary | None = None
     # As whom the customer ordered, and what they agreed to. None: not ordered yet, or they were not asked.
     consent: Consent | None = None
+    # The client's server created it, or signed its amount and its external id, which is paid once.
+    is_vouched_for: bool = False
 
     @property
     def amount_due_minor(self) -> int:

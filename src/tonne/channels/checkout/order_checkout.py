@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from tonne.channels.checkout import queue, store
-from tonne.channels.checkout.errors import AlreadyPaid, CheckoutOver, OffsetLinkClosed
+from tonne.channels.checkout.errors import AlreadyPaid, CheckoutOver, DeliveryMayWait, OffsetLinkClosed
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, ShownOffer, price_offer
 from tonne.channels.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.channels.checkout.queue import DueCheckout
@@ -35,8 +35,8 @@ from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest, place_order
 from tonne.selling.orders.queue import lock_order
-from tonne.supply.stock.holds.hold_store import Holder, name_order
-from tonne.supply.stock.holds.holds import hold_supply, release_hold
+from tonne.supply.stock.holds.hold_store import Holder, Trust, name_order
+from tonne.supply.stock.holds.holds import Unheld, hold_supply, release_hold
 
 
 def price_request_of(checkout: Checkout) -> PriceRequest:
@@ -127,6 +127,35 @@ async def _lock_order(tx: Connection, checkout: Checkout) -> Order:
 
 # Holding the supply of a checkout before its customer is sent to the gateway's payment page.
 
+SUM_PAID = """
+SELECT coalesce(sum(quantity_grams), 0)::bigint FROM orders
+WHERE lower(email) = lower($3) AND organisation_id = $1 AND mode = $2 AND offset_link_id IS NOT NULL
+  AND status IN ('paid', 'retiring', 'complete') AND payment_state = 'paid' AND refunded_minor = 0
+"""
+
+
+async def find_holder(connection: Connection, checkout: Checkout, client: str) -> Holder:
+    """As whom the customer of a checkout holds supply: this decides how far they are trusted."""
+    trust, scope, paid_grams = Trust.TRUSTED, checkout.scope, 0
+    if not checkout.is_vouched_for:
+        paid_grams = await connection.fetchval(SUM_PAID, scope.organisation_id, scope.mode, checkout.email)
+        trust = Trust.KNOWN if paid_grams else Trust.ANONYMOUS
+    return Holder(
+        scope=scope,
+        checkout_id=checkout.id,
+        trust=trust,
+        client_hash=hashlib.sha256(client.encode()).digest(),
+        email_hash=hashlib.sha256(checkout.email.lower().encode()).digest(),
+        paid_grams=paid_grams,
+    )
+
+
+class Buyer(Struct, frozen=True):
+    """The network address of a customer; and whether they pay although delivery may wait."""
+
+    client: str
+    accepts_waiting: bool = False
+
 
 @asynccontextmanager
 async def holding(
@@ -134,22 +163,17 @@ async def holding(
     checkout: Checkout,
     basis: tuple[Terms, Catalogue],
     *,
-    client: str,
+    buyer: Buyer,
     settings: Settings,
     now: datetime,
-) -> AsyncIterator[None]:
-    """Hold the grams of a checkout while its order is placed; release them if it is not. Raises NotEnoughInStock.
+) -> AsyncIterator[Unheld | None]:
+    """Hold the grams of a checkout while its order is placed; release them if it is not. Yields why they are not held.
 
-    Afterwards the worker releases them, when the order is allocated or the payment fails. `client` is the customer's
-    network address.
+    Raises NotEnoughInStock; and DeliveryMayWait, if they cannot be held and the buyer has not accepted that. Afterwards
+    the worker releases them, when the order is allocated or the payment fails.
     """
-    holder = Holder(
-        scope=checkout.scope,
-        checkout_id=checkout.id,
-        offset_link_id=checkout.offset_link_id,
-        client_hash=hashlib.sha256(client.encode()).digest(),
-    )
-    lines = await _lines(database, checkout, basis, now)
+    lines, unheld = await _lines(database, checkout, basis, now), None
+    holder = await database.run(find_holder, checkout, buyer.client)
     if lines:
         async with database.transaction() as tx:
             # Locked: otherwise another tab could place the order now, without naming it in this hold.
@@ -157,9 +181,11 @@ async def holding(
             if order_id is not None:
                 [charged] = await read_chargeable(tx, [OrderKey(checkout.scope.account_id, order_id)])
                 holder = replace(holder, order_id=order_id, charges_before=charged.attempts)
-            await hold_supply(tx, holder, lines, settings=settings, now=now)
+            unheld = await hold_supply(tx, holder, lines, settings=settings, now=now)
+    if unheld is not None and not buyer.accepts_waiting:
+        raise DeliveryMayWait(unheld)
     try:
-        yield
+        yield unheld
     except Exception:
         await release_hold(database, holder, now)
         raise

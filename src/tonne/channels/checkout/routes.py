@@ -171,6 +171,7 @@ def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer
         page("GET /o/{token}", order.show, None, errors.OrderPageNotFound),
         page("GET /o/{token}/state", order.state, StateOut, errors.OrderPageNotFound, show_error=None),
         page("POST /o/{token}/confirm", order.confirm, sent, *confirm_errors, body=FormIn),
+        page("POST /o/{token}/cancel", order.cancel, sent, errors.OrderPageNotFound, *form_errors, body=FormIn),
         page("GET /o/{token}/bank", order.show_bank, None, errors.OrderPageNotFound, NothingToConfirm),
         page("POST /o/{token}/bank", order.answer_bank, sent, *confirm_errors, body=FormIn),
         page("GET /o/{token}/certificate.pdf", order.certificate, None, errors.OrderPageNotFound, RateLimited),

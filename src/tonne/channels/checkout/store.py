@@ -30,12 +30,12 @@ COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requ
        requested_value_minor, bundle_selection, total_cost_minor, tax_minor, quantity_grams, offer_digest, currency,
        email, external_id, external_id_verified, reference, redirect_url, redirect_label, order_id, created_at,
        expires_at, metadata, beneficiary_name, beneficiary_kind, beneficiary_is_public, buyer_kind, consent_version,
-       consent_language, consented_at"""
+       consent_language, consented_at, is_vouched_for"""
 INSERT_CHECKOUT = f"""
 INSERT INTO checkouts ({COLUMNS}, next_close_at, token_hash, temporary_id_hash, token_box, idempotency_key,
                        request_digest)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-        $25, $26, $27, $28, $29, $30, $31, $23, $32, $33, $34, $35, $36)
+        $25, $26, $27, $28, $29, $30, $31, $32, $23, $33, $34, $35, $36, $37)
 ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING true
 """  # noqa: S608 - columns above
 

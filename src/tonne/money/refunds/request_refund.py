@@ -3,6 +3,8 @@
 A cancelled order that was paid is refunded. Not every account may cancel its orders.
 """
 
+from datetime import datetime
+
 from msgspec import Struct
 
 from tonne.money.cards.gateways.card import MODE_MISMATCH
@@ -22,10 +24,11 @@ from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, charge_unit, format_money, parse_decimal, scaled
 from tonne.platform.values.context import Actor, ActorKind, By, Scope, new_id
+from tonne.platform.values.language import N_
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
-from tonne.selling.orders.model import CancellationReason, Order, OrderStatus
+from tonne.selling.orders.model import CancellationReason, Order, OrderStatus, PaymentState
 
 
 class RefundRequest(Struct, frozen=True, kw_only=True):
@@ -219,6 +222,27 @@ async def cancel_by_id(
     code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR
     await _refund_and_credit(tx, money, reason, settings=settings, by=by)
     return await release_order(tx, order, code, by=by, reason=reason)
+
+
+def can_payer_cancel(order: Order) -> bool:
+    """Whether the customer who paid an order at checkout may still cancel it."""
+    is_paid = order.status is OrderStatus.PAID and order.payment_state is PaymentState.PAID
+    return is_paid and order.is_paid_at_checkout
+
+
+async def cancel_by_payer(tx: Connection, scope: Scope, order_id: str, *, settings: Settings, now: datetime) -> Order:
+    """Cancel the order of a customer who paid it at checkout, and refund all of it. Call it last in the transaction.
+
+    Raises TransitionInvalid once credits are allocated: both lock the order, so that exactly one of the two happens.
+    """
+    money = await lock_money(tx, scope, order_id)
+    if money is None:
+        raise OrderNotFound
+    if not can_payer_cancel(money.order):
+        raise TransitionInvalid(N_("This order can no longer be cancelled. See below what became of it."))
+    by = Actor(ActorKind.PAYER, money.order.offset_link_id or "").at(now)
+    await _refund_and_credit(tx, money, None, settings=settings, by=by)
+    return await release_order(tx, money.order, CancellationReason.REQUESTED_BY_CUSTOMER, by=by, reason=None)
 
 
 async def _refund_and_credit(

@@ -191,9 +191,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     tax_note_exempt: Annotated[str, msgspec.Meta(max_length=500)] = "Exempt from tax."
     tax_note_outside_scope: Annotated[str, msgspec.Meta(max_length=500)] = "Outside the scope of tax."
-    hold_link_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
-    hold_client_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
-    hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 50
+    hold_anonymous_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 20
+    hold_anonymous_tonnes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 10
+    hold_small_percent: Annotated[int, msgspec.Meta(ge=0, le=99)] = 25
     pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
     retirement_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
     registry_pages: Annotated[str, msgspec.Meta(max_length=10_000)] = ""

@@ -34,11 +34,15 @@ class Project(Struct, frozen=True):
 
 
 class BundleProject(Struct, frozen=True):
-    """`weight` is the project's share of the bundle, relative to the others. `free_grams` may be a second old."""
+    """`weight` is the project's share of the bundle, relative to the others. `free_grams` may be a second old.
+
+    `pending_grams` are held for customers at checkout who have not paid.
+    """
 
     project: Project
     weight: int
     free_grams: int
+    pending_grams: int = 0
 
 
 class Bundle(Struct, frozen=True, dict=True):
@@ -65,6 +69,11 @@ class Bundle(Struct, frozen=True, dict=True):
     def free_grams(self) -> int:
         return min(MAX_GRAMS, sum(share.free_grams for share in self.projects))
 
+    @property
+    def is_sold_out(self) -> bool:
+        """What is held for customers who have not paid may become free again."""
+        return not any(share.free_grams or share.pending_grams for share in self.projects)
+
 
 class ExchangeRate(Struct, frozen=True):
     """One unit of `base` costs `rate` units of `quote`."""
@@ -77,10 +86,11 @@ class ExchangeRate(Struct, frozen=True):
 
 
 class VintageSupply(Struct, frozen=True):
-    """Grams of a project's lots of one year that are neither allocated nor held."""
+    """Grams of a project's lots of one year that are neither allocated nor held; and those of unpaid checkouts."""
 
     vintage: int
     free_grams: int
+    pending_grams: int = 0
 
 
 class Catalogue(Struct, frozen=True, dict=True):

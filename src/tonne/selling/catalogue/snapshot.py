@@ -9,7 +9,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, replace, utc_now
 from tonne.selling.catalogue import store
-from tonne.selling.catalogue.model import Catalogue, VintageSupply
+from tonne.selling.catalogue.model import BundleProject, Catalogue, VintageSupply
 
 # `stock` implements it: grams that are neither allocated nor held, by project.
 LoadSupply = Callable[[Connection, Mode], Awaitable[dict[str, list[VintageSupply]]]]
@@ -69,7 +69,7 @@ class Catalogues:
         if catalogue.mode is Mode.TEST:
             return catalogue
         vintages = await self._load_supply(connection, catalogue.mode)
-        free = store.free_grams_of(catalogue.mode, catalogue.projects, vintages)
+        free = store.supply_of(catalogue.mode, catalogue.projects, vintages)
         return replace(_with_free(catalogue, free), vintages=vintages)
 
     def _rates_since(self, mode: Mode) -> datetime | None:
@@ -77,11 +77,14 @@ class Catalogues:
         return self._clock() - self._rate_max_age if mode is Mode.LIVE else None
 
 
-def _with_free(catalogue: Catalogue, free: dict[str, int]) -> Catalogue:
+def _with_free(catalogue: Catalogue, free: dict[str, tuple[int, int]]) -> Catalogue:
     bundles = {
         bundle.id: replace(
             bundle,
-            projects=tuple(replace(share, free_grams=free.get(share.project.id, 0)) for share in bundle.projects),
+            projects=tuple(
+                BundleProject(share.project, share.weight, *free.get(share.project.id, (0, 0)))
+                for share in bundle.projects
+            ),
         )
         for bundle in catalogue.bundles.values()
     }

@@ -53,11 +53,11 @@ async def load_catalogue(
     if head is None:
         return None
     projects = {row["id"]: _project(row, base_url) for row in await tx.fetch(LOAD_PROJECTS, mode)}
-    free = free_grams_of(mode, projects, vintages)
+    free = supply_of(mode, projects, vintages)
     members: dict[str, list[BundleProject]] = {}
     for row in await tx.fetch(LOAD_MEMBERS, mode):
         project_id = row["project_id"]
-        member = BundleProject(projects[project_id], row["weight"], free.get(project_id, 0))
+        member = BundleProject(projects[project_id], row["weight"], *free.get(project_id, (0, 0)))
         members.setdefault(row["bundle_id"], []).append(member)
     bundles = {
         row["id"]: _bundle(row, tuple(members.get(row["id"], ())), base_url)
@@ -79,13 +79,16 @@ async def load_rates(tx: Connection, mode: Mode, currency: str) -> dict[str, Exc
     return {row["quote"]: ExchangeRate(**row) for row in await tx.fetch(LOAD_RATES, mode, currency)}
 
 
-def free_grams_of(
+def supply_of(
     mode: Mode, projects: Iterable[str], vintages: Mapping[str, Sequence[VintageSupply]]
-) -> dict[str, int]:
-    """Test supply does not run out: every project has enough for the largest order."""
+) -> dict[str, tuple[int, int]]:
+    """Free and pending grams. Test supply does not run out: every project has enough for the largest order."""
     if mode is Mode.TEST:
-        return dict.fromkeys(projects, MAX_GRAMS)
-    return {project_id: sum(each.free_grams for each in supplies) for project_id, supplies in vintages.items()}
+        return dict.fromkeys(projects, (MAX_GRAMS, 0))
+    return {
+        project_id: (sum(each.free_grams for each in supplies), sum(each.pending_grams for each in supplies))
+        for project_id, supplies in vintages.items()
+    }
 
 
 def _image(named: str | None, picture: str | None, base_url: str, size: PictureSize = WIDE) -> str | None:

@@ -72,13 +72,12 @@ class SupplyInsufficient(TonneError, kind=Kind.CONFLICT, code="insufficient_avai
 
 
 class NotEnoughInStock(TonneError, kind=Kind.CONFLICT, code="not_enough_in_stock"):
-    """When the customer pays, less can be held for them than they want: it was sold meanwhile, others are paying for
-    it, or a limit on holds applies.
+    """When the customer pays, there is less than they want: it was sold meanwhile.
 
-    Choose a smaller amount, another bundle, or try again later; nothing was charged.
+    Choose a smaller amount or another bundle; nothing was charged.
     """
 
-    message = "Not enough in stock. Nothing was charged. Choose a smaller amount or another option, or try again later."
+    message = N_("Not enough of %(names)s. Nothing was charged. Choose a smaller amount or another option.")
 
 
 class QuoteNotFound(TonneError, kind=Kind.NOT_FOUND, code="quote_not_found"):

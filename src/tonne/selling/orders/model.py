@@ -97,6 +97,8 @@ class FailureReason(StrEnum):
 class CancellationReason(StrEnum):
     REQUESTED_BY_CLIENT = "requested_by_client"
     REQUESTED_BY_OPERATOR = "requested_by_operator"
+    # The customer who had paid at checkout cancelled it, before credits were allocated.
+    REQUESTED_BY_CUSTOMER = "requested_by_customer"
     INVOICE_UNPAID = "invoice_unpaid"
     CHECKOUT_EXPIRED = "checkout_expired"
     # The customer began again, in another window.

@@ -6,11 +6,16 @@ from tonne.selling.catalogue.model import VintageSupply
 
 # What is held is not of a vintage yet: orders draw on the oldest first.
 LOAD_VINTAGES = """
-SELECT lots.project_id, lots.vintage, lots.grams::bigint AS free_grams, coalesce(holds.grams, 0)::bigint AS held_grams
+SELECT lots.project_id, lots.vintage, lots.grams::bigint AS free_grams, coalesce(holds.grams, 0)::bigint AS held_grams,
+       coalesce(holds.unpaid_grams, 0)::bigint AS unpaid_grams
 FROM (SELECT project_id, vintage, sum(quantity_grams - allocated_grams) AS grams FROM lots WHERE mode = $1
       GROUP BY project_id, vintage) AS lots
-LEFT JOIN (SELECT project_id, sum(reserved_grams) AS grams FROM supply_holds WHERE mode = $1 GROUP BY project_id)
-     AS holds USING (project_id)
+LEFT JOIN (SELECT hold.project_id, sum(hold.reserved_grams) AS grams,
+                  sum(hold.reserved_grams) FILTER (WHERE hold.trust IS NOT NULL
+                                                   AND orders.status IS DISTINCT FROM 'paid') AS unpaid_grams
+           FROM supply_holds hold
+           LEFT JOIN orders ON orders.account_id = hold.account_id AND orders.id = hold.order_id
+           WHERE hold.mode = $1 GROUP BY hold.project_id) AS holds USING (project_id)
 ORDER BY lots.project_id, lots.vintage
 """
 
@@ -18,12 +23,16 @@ ORDER BY lots.project_id, lots.vintage
 async def load_vintages_any_account(connection: Connection, mode: Mode) -> dict[str, list[VintageSupply]]:
     """Grams that are neither allocated nor held, by project."""
     vintages: dict[str, list[VintageSupply]] = {}
-    held: dict[str, int] = {}
+    held: dict[str, tuple[int, int]] = {}
     for row in await connection.fetch(LOAD_VINTAGES, mode):
         project_id, free_grams = row["project_id"], row["free_grams"]
-        left = held.setdefault(project_id, row["held_grams"])
-        held[project_id] = max(0, left - free_grams)
-        vintages.setdefault(project_id, []).append(VintageSupply(row["vintage"], max(0, free_grams - left)))
+        # Unpaid checkouts last: of what they hold, there is nothing beyond the lots.
+        left, unpaid = held.get(project_id, (row["held_grams"], row["unpaid_grams"]))
+        taken = min(left, free_grams)
+        pending = min(unpaid, max(0, taken - (left - unpaid)))
+        held[project_id] = (left - taken, unpaid - pending)
+        supply = VintageSupply(row["vintage"], free_grams - taken, pending)
+        vintages.setdefault(project_id, []).append(supply)
     return vintages
 
 

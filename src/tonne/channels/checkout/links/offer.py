@@ -19,7 +19,7 @@ from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue import errors
 from tonne.selling.catalogue.model import Bundle, Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price
-from tonne.selling.catalogue.prices.pricing import Priced
+from tonne.selling.catalogue.prices.pricing import Priced, find_short_at_checkout
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.model import OrderTax, tax_of
 from tonne.selling.orders.quotes.offer_digest import digest_offer
@@ -106,7 +106,7 @@ class LinkOffer(msgspec.Struct, frozen=True):
         choices = [msgspec.convert(choice, BundleChoiceIn) for choice in stored]
         found = [(self.catalogue.bundles.get(choice.bundle_id), choice) for choice in choices]
         return [
-            Offered(bundle, choice, bundle.enabled and self.terms.available_grams(bundle.free_grams) > 0)
+            Offered(bundle, choice, bundle.enabled and not bundle.is_sold_out and self.terms.available_grams(1) > 0)
             for bundle, choice in found
             if bundle is not None
         ]
@@ -173,18 +173,18 @@ def price_offer(offer: LinkOffer, requested: PriceRequest) -> PricedOffer:
         raise errors.PriceUnavailable(message, currency=offer.terms.currency) from error
     tax = tax_of(priced, offer.terms)
     _check_limits(offer.link, requested, priced, priced.total_cost_minor + (tax.tax_minor or 0))
-    short = [line for line in priced.lines if line.insufficient_available_quantity]
-    if short:
-        # Several lines may compete for the same projects, each of which counts once.
-        bundles = [offer.catalogue.bundles[line.bundle_id] for line in short]
-        free = {share.project.id: share.free_grams for bundle in bundles for share in bundle.projects}
-        left = offer.terms.available_grams(sum(free.values()))
+    is_simulated = offer.terms.available_grams(priced.quantity_grams) < priced.quantity_grams
+    if short := priced.lines if is_simulated else find_short_at_checkout(priced.lines, offer.catalogue):
+        short_ids = {line.bundle_id for line in short}
+        is_sold_out = not any(each.is_available for each in offer.bundles if each.bundle.id in short_ids)
+        # Never how much is left: that would help to take all of it.
+        message = (
+            N_("%(names)s: sold out. Choose another option.")
+            if is_sold_out
+            else N_("Not enough of %(names)s. Choose a smaller amount or another option.")
+        )
         names = NamesValue(tuple(line.bundle_name for line in short))
-        if not left:
-            message = N_("Not enough of %(names)s: sold out. Choose a smaller amount or another option.")
-            raise BundleSoldOut(message, field="bundle_id", names=names)
-        message = N_("Not enough of %(names)s: only %(left)s left. Choose a smaller amount or another option.")
-        raise BundleSoldOut(message, field="bundle_id", names=names, left=MassValue(left))
+        raise BundleSoldOut(message, field="bundle_id", names=names)
     return PricedOffer(priced, tax, digest_offer(priced, tax, offer.catalogue))
 
 

@@ -201,6 +201,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             reference=reference,
             redirect=redirect,
             beneficiary=beneficiary,
+            is_vouched_for=filled.external_id_verified and filled.has_signed_amount,
         )
 
     async def _load_offer(self, request: Request) -> LinkOffer:

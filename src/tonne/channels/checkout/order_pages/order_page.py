@@ -12,8 +12,12 @@ from tonne.money.cards.errors import NothingToConfirm
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
 from tonne.money.receipts.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
+from tonne.money.refunds.errors import NothingToRefund
+from tonne.money.refunds.request_refund import can_payer_cancel, cancel_by_payer
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
+from tonne.platform.events.notification import Notifier, WorkKind
+from tonne.platform.http.errors import STATUS
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
@@ -24,6 +28,7 @@ from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.visitor import visitor_language
 from tonne.platform.web.wording import LocalWording, wording_in
+from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import find_linked_order
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
@@ -66,6 +71,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
     confirm_limit: AttemptLimit
     certificate_limit: AttemptLimit
     certificates: RenderCertificate
+    notifier: Notifier
 
     @property
     def limits(self) -> tuple[TokenBuckets, ...]:
@@ -105,6 +111,18 @@ class OrderPage(Struct, frozen=True, kw_only=True):
             return see_other(f"/o/{token}?confirmed=1")
         # Not a redirect: `form-action` in the content security policy would block it.
         return self.renderer.page(request, "leaving.html", url=url, place="bank")
+
+    async def cancel(self, request: Request) -> Response:
+        """For the customer: cancel the order and refund all of it, until credits are allocated."""
+        self.guard.check(request)
+        self.confirm_limit.count(request)
+        order = (await self._view(request)).order
+        try:
+            await self.database.commit(cancel_by_payer, order.scope, order.id, settings=self.settings, now=self.clock())
+        except (TransitionInvalid, NothingToRefund) as fault:
+            return await self._show(request, await self._view(request), fault=fault)
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.ORDER_MAILS, scope=order.scope)
+        return see_other(f"/o/{request.path('token')}")
 
     async def show_bank(self, request: Request) -> Response:
         """Test mode: the page of a simulated bank."""
@@ -173,7 +191,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
             request,
             "order.html",
             default_language=order.language,
-            status=200 if fault is None else 503,
+            status=200 if fault is None else STATUS[fault.kind],
             headers=headers,
             test_mode=order.scope.mode is Mode.TEST,
             token=token,
@@ -184,6 +202,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
             confirm_until=None if to_confirm is None else to_confirm.confirm_until,
             has_failed=is_back and to_confirm is not None,
             fault=None if fault is None else shown(fault, _),
+            can_cancel=can_payer_cancel(order),
             refresh_s=None if view.is_over else 10,
             **summary_values(view.summary, wording, self.settings),
         )

@@ -6,6 +6,7 @@ The order and its pending charge are committed before the gateway is called, as 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec import Struct
 
 from tonne.channels.checkout import store
@@ -14,7 +15,7 @@ from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, ShownOffer, price_offer
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.model import Checkout, hash_token
-from tonne.channels.checkout.order_checkout import holding, order_checkout, price_request_of
+from tonne.channels.checkout.order_checkout import Buyer, holding, order_checkout, price_request_of
 from tonne.channels.checkout.paying.consent import Consent, WithdrawalText
 from tonne.money.cards.charge_store import find_pending, make_due_any_account, read_chargeable, record_page
 from tonne.money.cards.charges import open_charges, settle_charges
@@ -32,6 +33,7 @@ from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind
+from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, replace
 from tonne.selling.accounts.directory import AccountDirectory
@@ -103,6 +105,11 @@ class _Form(Struct, frozen=True):
     payer: CheckoutPayer
 
 
+def _unheld_counter() -> CounterFamily:
+    text = "Tries to pay a live checkout for which nothing could be held: told that delivery may wait, or paying so."
+    return CounterFamily("tonne_holds_unheld_total", text, "reason", "step")
+
+
 class PayCheckout(Struct, frozen=True):
     database: Database
     gateways: Mapping[str, CardGateway]
@@ -111,6 +118,11 @@ class PayCheckout(Struct, frozen=True):
     clock: Clock
     settings: Settings
     notifier: Notifier
+    unheld: CounterFamily = msgspec.field(default_factory=_unheld_counter)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (self.unheld,)
 
     def takes_cards(self, mode: Mode) -> bool:
         return GATEWAY_OF[mode] in self.gateways
@@ -136,7 +148,7 @@ class PayCheckout(Struct, frozen=True):
             await self._settle(payment.attempt, result)
         self.notifier.notify(*_AFTER_PAYMENT, scope=checkout.scope)
 
-    async def open_page(self, token: str, shown: ShownOffer, client: str, *, payer: CheckoutPayer) -> str | None:
+    async def open_page(self, token: str, shown: ShownOffer, buyer: Buyer, *, payer: CheckoutPayer) -> str | None:
         """The URL of the gateway's payment page. None if there is nothing left to pay there."""
         checkout = await self._find(token, Mode.LIVE)
         pages = self.gateways.get(GATEWAY_OF[Mode.LIVE])
@@ -145,7 +157,10 @@ class PayCheckout(Struct, frozen=True):
         if not isinstance(pages, PaymentPages):
             raise PaymentPageUnavailable
         basis = await self._price_basis(checkout)
-        async with holding(self.database, checkout, basis, client=client, settings=self.settings, now=self.clock()):
+        hold = holding(self.database, checkout, basis, buyer=buyer, settings=self.settings, now=self.clock())
+        async with hold as unheld:
+            if unheld is not None:
+                self.unheld.inc(unheld, "paying")
             # With the same catalogue: a later one would not count the held grams as free.
             payment = await self._start_payment(token, _Form(checkout, shown, payer), HostedPage(), basis)
         self.notifier.notify(WorkKind.EVENTS, scope=checkout.scope)

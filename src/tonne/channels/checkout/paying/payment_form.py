@@ -24,6 +24,7 @@ from tonne.platform.values.errors import TonneError
 from tonne.selling.orders.model import Beneficiary
 
 Fields = Mapping[str, Sequence[str]]
+WAITING_FIELD = "accepts_waiting"
 # In the order of the page.
 FIELDS = ("card_number", NAME_FIELD, CONSENT_FIELD)
 
@@ -36,6 +37,8 @@ class PaymentForm(Struct, frozen=True):
     is_business: bool = False
     # The version of the text beside the box that was ticked.
     agreed_version: str = ""
+    # Has been told that nothing is held while they pay, so that delivery may wait.
+    accepts_waiting: bool = False
 
 
 class AskedFields(Struct, frozen=True):
@@ -51,6 +54,7 @@ def read_payment_form(fields: Fields) -> PaymentForm:
         is_name_public=bool(_one(fields, PUBLIC_FIELD)),
         is_business=bool(_one(fields, BUSINESS_FIELD)),
         agreed_version=_one(fields, VERSION_FIELD) if _one(fields, CONSENT_FIELD) else "",
+        accepts_waiting=bool(_one(fields, WAITING_FIELD)),
     )
 
 

@@ -208,10 +208,20 @@ def is_short(lines: Sequence[PricedLine], catalogue: Catalogue) -> bool:
     return len(known) < len(lines) or bool(_find_short([(bundle, line.quantity_grams) for bundle, line in known]))
 
 
-def _find_short(parts: Sequence[tuple[Bundle, int]]) -> set[int]:
+def find_short_at_checkout(lines: Sequence[PricedLine], catalogue: Catalogue) -> list[PricedLine]:
+    """Those that supply would not cover even if no customer who is at checkout now paid."""
+    parts = [(catalogue.bundles[line.bundle_id], line.quantity_grams) for line in lines]
+    return [lines[i] for i in sorted(_find_short(parts, with_pending=True))]
+
+
+def _find_short(parts: Sequence[tuple[Bundle, int]], *, with_pending: bool = False) -> set[int]:
     """The indexes of the lines that supply does not cover. Lines that draw on the same project are checked together."""
     if sum([mass for _, mass in parts]) <= min([bundle.free_grams for bundle, _ in parts]):
         return set()
-    free = {share.project.id: share.free_grams for bundle, _ in parts for share in bundle.projects}
+    free = {
+        share.project.id: share.free_grams + (share.pending_grams if with_pending else 0)
+        for bundle, _ in parts
+        for share in bundle.projects
+    }
     demands = [Demand(mass, [share.project.id for share in bundle.projects]) for bundle, mass in parts]
     return cover(demands, free).short

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -11,16 +12,29 @@ from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import OrderKey
 
 
-class Holder(Struct, frozen=True, kw_only=True):
-    """A checkout at which a customer is about to pay. `client_hash` is a hash of their network address.
+class Trust(StrEnum):
+    """How sure it is that a customer will pay."""
 
-    `order_id` is its order if there is one already: an earlier payment failed. `charges_before` counts its charges.
+    # The merchant's server made the checkout, or signed it.
+    TRUSTED = "trusted"
+    # The e-mail address has paid an order of this organisation before.
+    KNOWN = "known"
+    ANONYMOUS = "anonymous"
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """A checkout at which a customer is about to pay. The hashes are of their network and of their e-mail address.
+
+    `paid_grams` is what a known address has paid for. `order_id` is the order if there is one already: an earlier
+    payment failed. `charges_before` counts its charges.
     """
 
     scope: Scope
     checkout_id: str
-    offset_link_id: str
+    trust: Trust
     client_hash: bytes
+    email_hash: bytes
+    paid_grams: int = 0
     order_id: str | None = None
     charges_before: int = 0
 
@@ -36,10 +50,10 @@ class HeldPart(NamedTuple):
 
 DELETE_OWN = "DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2"
 INSERT_HOLDS = """
-INSERT INTO supply_holds (account_id, organisation_id, mode, expires_at, checkout_id, offset_link_id, client_hash,
+INSERT INTO supply_holds (account_id, organisation_id, mode, expires_at, checkout_id, trust, client_hash, email_hash,
                           order_id, charges_before, bundle_id, project_id, quantity_grams, reserved_grams)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, bundle_id, project_id, quantity_grams, reserved_grams
-FROM unnest($10::text[], $11::text[], $12::bigint[], $13::bigint[])
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, bundle_id, project_id, quantity_grams, reserved_grams
+FROM unnest($11::text[], $12::text[], $13::bigint[], $14::bigint[])
      AS part (bundle_id, project_id, quantity_grams, reserved_grams)
 """
 
@@ -49,7 +63,7 @@ async def replace_holds(
 ) -> None:
     await tx.execute(DELETE_OWN, scope.account_id, holder.checkout_id)
     place = (scope.account_id, scope.organisation_id, scope.mode)
-    held_by = parameters_of(holder, "checkout_id, offset_link_id, client_hash, order_id, charges_before")
+    held_by = parameters_of(holder, "checkout_id, trust, client_hash, email_hash, order_id, charges_before")
     held = columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams")
     await tx.execute(INSERT_HOLDS, *place, expires_at, *held_by, *held)
 
@@ -87,48 +101,66 @@ async def insert_quote_holds(
 
 READ_RESERVED = """
 SELECT project_id, sum(reserved_grams)::bigint AS grams FROM supply_holds
-WHERE mode = $1 AND project_id = ANY ($2::text[]) AND checkout_id <> $3 GROUP BY project_id
+WHERE mode = $1 AND project_id = ANY ($2::text[]) GROUP BY project_id
 """
 
 
-async def read_reserved_any_account(
-    tx: Connection, mode: Mode, project_ids: Iterable[str], *, without_checkout: str = ""
-) -> dict[str, int]:
+async def read_reserved_any_account(tx: Connection, mode: Mode, project_ids: Iterable[str]) -> dict[str, int]:
     """The grams that checkouts and quotes have reserved, by project."""
-    rows = await tx.fetch(READ_RESERVED, mode, list(project_ids), without_checkout)
+    rows = await tx.fetch(READ_RESERVED, mode, list(project_ids))
     return {row["project_id"]: row["grams"] for row in rows}
 
 
-class HeldBy(NamedTuple):
-    """Grams of a bundle that are held by the same link, the same client and the same organisation.
+class Held(NamedTuple):
+    """Grams of a project that are reserved: in all; for quotes and paid orders; and by others who have not paid.
 
-    Of the client, the whole units that are reserved: otherwise one person could block all units with fractions.
+    Of these, all anonymous ones, the others of the same organisation, anonymous ones of the same network, and those
+    with the same e-mail address that nobody vouched for. Whole units count: otherwise fractions could block many units.
     """
 
-    link: int
-    client: int
+    total: int
+    promised: int
+    anonymous: int
     organisation: int
+    client: int
+    email: int
 
 
 # Without what is paid: the limits are for customers who hold supply without paying. Quotes have a quota of their own.
-READ_HELD_BY = """
-SELECT hold.bundle_id,
-       coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.offset_link_id = $3), 0)::bigint AS link,
-       coalesce(sum(hold.reserved_grams) FILTER (WHERE hold.client_hash = $4), 0)::bigint AS client,
-       coalesce(sum(hold.quantity_grams) FILTER (WHERE hold.organisation_id = $5), 0)::bigint AS organisation
-FROM supply_holds hold
-LEFT JOIN orders ON orders.account_id = hold.account_id AND orders.id = hold.order_id
-WHERE hold.mode = $1 AND hold.bundle_id = ANY ($2::text[]) AND hold.checkout_id <> $6
-  AND hold.offset_link_id IS NOT NULL AND orders.status IS DISTINCT FROM 'paid'
-GROUP BY hold.bundle_id
+READ_HELD = """
+SELECT project_id, sum(grams)::bigint AS total,
+       coalesce(sum(grams) FILTER (WHERE NOT is_unpaid), 0)::bigint AS promised,
+       coalesce(sum(grams) FILTER (WHERE is_unpaid AND trust = 'anonymous'), 0)::bigint AS anonymous,
+       coalesce(sum(grams) FILTER (WHERE is_unpaid AND trust <> 'anonymous' AND organisation_id = $4), 0)::bigint
+           AS organisation,
+       coalesce(sum(grams) FILTER (WHERE is_unpaid AND trust = 'anonymous' AND client_hash = $5), 0)::bigint AS client,
+       coalesce(sum(grams) FILTER (WHERE is_unpaid AND trust <> 'trusted' AND email_hash = $6), 0)::bigint AS email
+FROM (SELECT hold.project_id, hold.reserved_grams AS grams, hold.trust, hold.organisation_id, hold.client_hash,
+             hold.email_hash, hold.trust IS NOT NULL AND orders.status IS DISTINCT FROM 'paid' AS is_unpaid
+      FROM supply_holds hold
+      LEFT JOIN orders ON orders.account_id = hold.account_id AND orders.id = hold.order_id
+      WHERE hold.mode = $1 AND hold.project_id = ANY ($2::text[]) AND hold.checkout_id <> $3) AS each
+GROUP BY project_id
 """
 
 
-async def read_held_by(tx: Connection, scope: Scope, holder: Holder, bundle_ids: Iterable[str]) -> dict[str, HeldBy]:
-    """By bundle, without what the holder itself holds."""
-    owners = (holder.offset_link_id, holder.client_hash, scope.organisation_id, holder.checkout_id)
-    rows = await tx.fetch(READ_HELD_BY, scope.mode, list(bundle_ids), *owners)
-    return {row["bundle_id"]: HeldBy(row["link"], row["client"], row["organisation"]) for row in rows}
+async def read_held(tx: Connection, scope: Scope, holder: Holder, project_ids: Iterable[str]) -> dict[str, Held]:
+    """By project, without what the holder itself holds."""
+    owners = (holder.checkout_id, scope.organisation_id, holder.client_hash, holder.email_hash)
+    rows = await tx.fetch(READ_HELD, scope.mode, list(project_ids), *owners)
+    return {row["project_id"]: Held(*row[1:]) for row in rows}
+
+
+SUM_BY_TRUST = """
+SELECT hold.trust, sum(hold.reserved_grams)::bigint AS grams
+FROM supply_holds hold LEFT JOIN orders ON orders.account_id = hold.account_id AND orders.id = hold.order_id
+WHERE hold.mode = 'live' AND hold.trust IS NOT NULL AND orders.status IS DISTINCT FROM 'paid' GROUP BY hold.trust
+"""
+
+
+async def sum_by_trust_any_account(connection: Connection) -> dict[str, int]:
+    """Grams that unpaid live checkouts hold."""
+    return dict.fromkeys(Trust, 0) | {row["trust"]: row["grams"] for row in await connection.fetch(SUM_BY_TRUST)}
 
 
 FIND_OVERHELD = """

@@ -1,77 +1,123 @@
-"""Hold supply for customers on the gateway's payment page, so that nobody is charged for credits that do not exist.
+"""Hold supply for customers on the gateway's payment page, so that they get what they pay for.
 
-Locked quotes hold supply, too, within a quota.
+A hold costs nothing, so how much a customer may hold depends on how far they can be trusted: otherwise visitors who
+never pay could keep the supply from others. Locked quotes hold supply, too, within a quota.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 import structlog
 
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_tonnes
-from tonne.platform.values.context import Clock, Mode, Scope
-from tonne.selling.catalogue.coverage import Coverage, Demand, cover
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, MAX_GRAMS
+from tonne.platform.values.context import Clock, Mode, Scope, replace
+from tonne.platform.values.message_values import NamesValue
+from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.sources import find_sources
 from tonne.selling.orders.errors import NotEnoughInStock
 from tonne.selling.orders.quotes.store import end_holding
 from tonne.supply.stock.holds import hold_store
-from tonne.supply.stock.holds.hold_store import HeldBy, HeldPart, HeldUntil, Holder
+from tonne.supply.stock.holds.hold_store import Held, HeldPart, HeldUntil, Holder, Trust
 from tonne.supply.stock.plan_allocation import whole_units
 from tonne.supply.stock.supply_store import lock_lots
 
 # As long as the payment page.
 HOLD_LIFE = timedelta(minutes=35)
+NOTHING_HELD = Held(0, 0, 0, 0, 0, 0)
 
 _log = structlog.get_logger()
 
 
+class Unheld(StrEnum):
+    """Why nothing is held for a checkout, although there is enough."""
+
+    # More than this customer may hold.
+    AMOUNT = "amount"
+    # Others hold all that anonymous customers, the organisation, or orders of more than a tonne may hold.
+    SHARE = "share"
+    # Others hold the rest of the supply.
+    SUPPLY = "supply"
+
+
+class Stock(NamedTuple):
+    """The projects of some lines, with their lots locked: units and unallocated grams; and the projects per line."""
+
+    units: dict[str, int]
+    unallocated: dict[str, int]
+    projects: list[list[str]]
+
+
 async def hold_supply(
     tx: Connection, holder: Holder, lines: Sequence[PricedLine], *, settings: Settings, now: datetime
-) -> None:
-    """Hold the grams of these lines for a checkout, instead of what it held before.
+) -> Unheld | None:
+    """Hold the grams of these lines for a checkout, instead of what it held before. None if they are held.
 
-    Raises NotEnoughInStock if that much is not free, or if the link, the client or the organisation would hold more
-    than its limit. Call it in a transaction of its own: it locks lots, which come after orders in the lock order.
+    Raises NotEnoughInStock if there would not be enough even if nobody else who is paying now paid. Call it in a
+    transaction of its own: it locks lots, which come after orders in the lock order.
     """
-    found = await find_free_parts(tx, holder.scope.mode, lines, without_checkout=holder.checkout_id)
-    held_by = await hold_store.read_held_by(tx, holder.scope, holder, [line.bundle_id for line in lines])
-    for line, of_line in zip(lines, found.projects, strict=True):
-        reserved_grams = sum(part.reserved_grams for part in found.parts if part.bundle_id == line.bundle_id)
-        total = sum(found.unallocated[id_] for id_ in of_line)
-        _require_within_limits(line, reserved_grams, total, held_by.get(line.bundle_id), settings)
-    await hold_store.replace_holds(tx, holder.scope, holder, found.parts, now + HOLD_LIFE)
+    stock = await _lock_stock(tx, holder.scope.mode, lines)
+    held = await hold_store.read_held(tx, holder.scope, holder, stock.units)
+    _cover(lines, stock, {id_: held.get(id_, NOTHING_HELD).promised for id_ in stock.units})
+    grams = sum(line.quantity_grams for line in lines)
+    why = Unheld.AMOUNT
+    for trust, limit, own in _allowances(holder, list(held.values()), settings):
+        # What is kept for small orders is for customers who hold no more than a tonne in all.
+        for most, kept_percent in ((min(limit, GRAMS_PER_TONNE), 0), (limit, settings.hold_small_percent)):
+            if own + grams > most:
+                continue
+            why = Unheld.SHARE
+            taken = {
+                id_: unallocated - _room(unallocated, held.get(id_, NOTHING_HELD), trust, settings, kept_percent)
+                for id_, unallocated in stock.unallocated.items()
+            }
+            with suppress(NotEnoughInStock):
+                parts = _cover(lines, stock, taken)
+                if own + sum(part.reserved_grams for part in parts) <= most:
+                    held_as = replace(holder, trust=trust)
+                    await hold_store.replace_holds(tx, holder.scope, held_as, parts, now + HOLD_LIFE)
+                    return None
+    if why is Unheld.SHARE:
+        try:
+            _cover(lines, stock, {id_: held.get(id_, NOTHING_HELD).total for id_ in stock.units})
+        except NotEnoughInStock:
+            return Unheld.SUPPLY
+    return why
 
 
-class FreeParts(NamedTuple):
-    """What can be held for some lines; the projects of each line; and the unallocated grams of each project."""
+def _allowances(holder: Holder, held: Sequence[Held], settings: Settings) -> Iterator[tuple[Trust, int, int]]:
+    """As whom a customer may hold supply, how much, and how much of it they hold already."""
+    by_email = sum(each.email for each in held)
+    if holder.trust is Trust.TRUSTED:
+        yield Trust.TRUSTED, MAX_GRAMS, 0
+        return
+    if holder.trust is Trust.KNOWN:
+        # Anybody can enter the address of somebody else: it is good for what was paid with it.
+        yield Trust.KNOWN, whole_units(holder.paid_grams, GRAMS_PER_TONNE), by_email
+    own = max(by_email, sum(each.client for each in held))
+    yield Trust.ANONYMOUS, settings.hold_anonymous_tonnes * GRAMS_PER_TONNE, own
 
-    parts: list[HeldPart]
-    projects: list[list[str]]
-    unallocated: dict[str, int]
 
+def _room(unallocated: int, held: Held, trust: Trust, settings: Settings, kept_percent: int) -> int:
+    """How many grams of a project can be held. `kept_percent` of every share is for others.
 
-async def find_free_parts(
-    tx: Connection, mode: Mode, lines: Sequence[PricedLine], *, without_checkout: str = ""
-) -> FreeParts:
-    """Lock the lots of these lines, and find free grams for all of them. Raises NotEnoughInStock."""
-    sources = await find_sources(tx, mode, [line.bundle_id for line in lines])
-    units = {source.project_id: source.granularity_grams for source in sources}
-    unallocated = dict.fromkeys(units, 0)
-    for lot in await lock_lots(tx, mode, units):
-        unallocated[lot.project_id] += lot.quantity_grams - lot.allocated_grams
-    reserved = await hold_store.read_reserved_any_account(tx, mode, units, without_checkout=without_checkout)
-    free = {id_: max(0, grams - reserved.get(id_, 0)) // units[id_] * units[id_] for id_, grams in unallocated.items()}
-    projects = [[source.project_id for source in sources if source.bundle_id == line.bundle_id] for line in lines]
-    coverage = cover(
-        [Demand(line.quantity_grams, of_line) for line, of_line in zip(lines, projects, strict=True)], free
-    )
-    parts = _parts(lines, coverage, units)
-    _require_free(lines, projects, coverage, parts, free)
-    return FreeParts(parts, projects, unallocated)
+    Shares are at least a tonne: a percentage of the last tonnes would be too little to buy.
+    """
+    if trust is Trust.ANONYMOUS:
+        share = (settings.hold_anonymous_percent, held.anonymous)
+    else:
+        share = (settings.hold_organisation_percent, held.organisation)
+    left = [
+        max(unallocated * percent * (100 - kept_percent) // 10_000, GRAMS_PER_TONNE) - grams
+        for percent, grams in ((100, held.total), share)
+    ]
+    return min(unallocated - held.total, *left)
 
 
 async def hold_for_quote(
@@ -81,60 +127,45 @@ async def hold_for_quote(
 
     Raises NotEnoughInStock. It locks lots until the transaction ends.
     """
-    found = await find_free_parts(tx, scope.mode, lines)
-    await hold_store.insert_quote_holds(tx, scope, quote_id, found.parts, expires_at)
-    return sum(part.reserved_grams for part in found.parts)
+    stock = await _lock_stock(tx, scope.mode, lines)
+    reserved = await hold_store.read_reserved_any_account(tx, scope.mode, stock.units)
+    parts = _cover(lines, stock, reserved)
+    await hold_store.insert_quote_holds(tx, scope, quote_id, parts, expires_at)
+    return sum(part.reserved_grams for part in parts)
 
 
-def _parts(lines: Sequence[PricedLine], coverage: Coverage, units: dict[str, int]) -> list[HeldPart]:
-    return [
+async def _lock_stock(tx: Connection, mode: Mode, lines: Sequence[PricedLine]) -> Stock:
+    sources = await find_sources(tx, mode, [line.bundle_id for line in lines])
+    units = {source.project_id: source.granularity_grams for source in sources}
+    unallocated = dict.fromkeys(units, 0)
+    for lot in await lock_lots(tx, mode, units):
+        unallocated[lot.project_id] += lot.quantity_grams - lot.allocated_grams
+    projects = [[source.project_id for source in sources if source.bundle_id == line.bundle_id] for line in lines]
+    return Stock(units, unallocated, projects)
+
+
+def _cover(lines: Sequence[PricedLine], stock: Stock, taken: Mapping[str, int]) -> list[HeldPart]:
+    """The parts of these lines, of what is not taken. Raises NotEnoughInStock."""
+    units = stock.units
+    free = {
+        id_: max(0, unallocated - taken.get(id_, 0)) // units[id_] * units[id_]
+        for id_, unallocated in stock.unallocated.items()
+    }
+    demands = [Demand(line.quantity_grams, ids) for line, ids in zip(lines, stock.projects, strict=True)]
+    coverage = cover(demands, free)
+    parts = [
         HeldPart(line.bundle_id, project_id, grams, whole_units(grams, units[project_id]))
-        for line, taken in zip(lines, coverage.taken, strict=True)
-        for project_id, grams in taken.items()
+        for line, of_line in zip(lines, coverage.taken, strict=True)
+        for project_id, grams in of_line.items()
     ]
-
-
-def _require_free(
-    lines: Sequence[PricedLine],
-    projects: Sequence[Sequence[str]],
-    coverage: Coverage,
-    parts: Sequence[HeldPart],
-    free: dict[str, int],
-) -> None:
     short = set(coverage.short)
     for id_, grams in free.items():
         if sum(part.reserved_grams for part in parts if part.project_id == id_) > grams:
             # Fractions of several lines would need one unit more than there is.
-            short |= {i for i, of_line in enumerate(projects) if id_ in of_line}
+            short |= {i for i, of_line in enumerate(stock.projects) if id_ in of_line}
     if short:
-        left = sum(free[id_] for id_ in {id_ for i in short for id_ in projects[i]})
-        names = " and ".join(lines[i].bundle_name for i in sorted(short))
-        raise _not_enough(names, left)
-
-
-def _require_within_limits(
-    line: PricedLine, reserved: int, unallocated: int, held: HeldBy | None, settings: Settings
-) -> None:
-    """`reserved` are the whole units for the line."""
-
-    def limit(percent: int) -> int:
-        # At least a tonne: a percentage of the last tonnes would be too little to buy, and they could never be sold.
-        return max(unallocated * percent // 100, GRAMS_PER_TONNE)
-
-    link, client, organisation = held or HeldBy(0, 0, 0)
-    left = min(limit(settings.hold_link_percent) - link, limit(settings.hold_organisation_percent) - organisation)
-    # In whole tonnes, as units are reserved.
-    left_units = whole_units(limit(settings.hold_client_percent), GRAMS_PER_TONNE) - client
-    if line.quantity_grams > left or reserved > left_units:
-        raise _not_enough(line.bundle_name, max(0, min(left, left_units)))
-
-
-def _not_enough(names: str, left_grams: int) -> NotEnoughInStock:
-    amount = f"{format_tonnes(left_grams)} t" if left_grams else "none"
-    return NotEnoughInStock(
-        f"Not enough in stock: of {names}, {amount} can be bought right now. Nothing was charged. Choose a smaller "
-        "amount or another option, or try again later."
-    )
+        raise NotEnoughInStock(names=NamesValue(tuple(lines[i].bundle_name for i in sorted(short))))
+    return parts
 
 
 async def release_hold(database: Database, holder: Holder, held_at: datetime) -> None:
@@ -159,6 +190,19 @@ class ReleaseHolds:
         self._database = database
         self._clock = clock
         self._find_unpaid = find_unpaid
+        self._held: dict[str, int] = {}
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (
+            GaugeFamily(
+                "tonne_holds_grams",
+                "Grams that unpaid live checkouts hold, by how far their customers are trusted.",
+                "trust",
+                read=lambda: [((trust,), self._held.get(trust, 0)) for trust in Trust] if self._held else [],
+                combine=Combine.MAX,
+            ),
+        )
 
     async def run_once(self) -> bool:
         """False if there was nothing to release."""
@@ -167,6 +211,7 @@ class ReleaseHolds:
             unpaid = await self._find_unpaid(tx, now)
             released = await hold_store.release_ended(tx, now, unpaid)
             await end_holding(tx, now)
+            self._held = await hold_store.sum_by_trust_any_account(tx)
         for holder_id in released:
             _log.info("hold_released", holder_id=holder_id)
         return bool(released)

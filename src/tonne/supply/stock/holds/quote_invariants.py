@@ -38,7 +38,7 @@ INVARIANTS = (
                           bool_or(stored.id IS NULL) AS is_orphan
                    FROM supply_holds hold
                    LEFT JOIN quotes stored ON stored.account_id = hold.account_id AND stored.id = hold.checkout_id
-                   WHERE hold.offset_link_id IS NULL GROUP BY hold.account_id, hold.checkout_id) hold
+                   WHERE hold.trust IS NULL GROUP BY hold.account_id, hold.checkout_id) hold
           ON hold.account_id = quotes.account_id AND hold.checkout_id = quotes.id
         WHERE quotes.id IS NULL AND hold.is_orphan
            OR quotes.id IS NOT NULL AND quotes.held_grams IS DISTINCT FROM hold.grams

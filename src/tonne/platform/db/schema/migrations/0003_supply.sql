@@ -280,12 +280,13 @@ CREATE TABLE supply_holds (
     project_id       text NOT NULL,
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
-    -- Quotes hold supply, too: `checkout_id` is then the id of the quote, without a link and a customer.
-    offset_link_id   text,
+    -- Quotes hold supply, too: `checkout_id` is then the id of the quote, without trust and a customer.
+    trust            text CHECK (trust IN ('trusted', 'known', 'anonymous')),
     -- The order of the checkout, once it is placed. A quote names its order itself.
     order_id         text,
-    -- SHA-256 of the customer's network address: holds are limited per address, and deleted within the hour.
+    -- SHA-256 of the customer's network and e-mail address, by which holds are limited; deleted within the hour.
     client_hash      bytea CHECK (length(client_hash) = 32),
+    email_hash       bytea CHECK (length(email_hash) = 32),
     quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
     -- In whole units of the registry: another account may not be able to use the rest of a unit.
     reserved_grams   bigint NOT NULL CHECK (reserved_grams >= quantity_grams),
@@ -295,7 +296,6 @@ CREATE TABLE supply_holds (
     PRIMARY KEY (account_id, checkout_id, bundle_id, project_id)
 );
 CREATE INDEX supply_holds_of_project ON supply_holds (mode, project_id);
-CREATE INDEX supply_holds_of_bundle ON supply_holds (mode, bundle_id);
 
 -- Lots that an operator withdrew before anything was allocated from them. Their serial numbers may be imported again.
 CREATE TABLE withdrawn_lots (

@@ -262,6 +262,8 @@ CREATE TABLE checkouts (
     consent_version           text,
     consent_language          text,
     consented_at              timestamptz,
+    -- The API created it, or a signed query has its amount and external id: its customer cannot make more of them.
+    is_vouched_for            boolean NOT NULL DEFAULT false,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, order_id),
     FOREIGN KEY (account_id, offset_link_id) REFERENCES offset_links,
