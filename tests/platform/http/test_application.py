@@ -13,7 +13,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Database
 from tonne.platform.http.asgi import Message
-from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.http.limits.admission import Admission
 from tonne.platform.http.server import Application
 from tonne.platform.keys.replays.respond_once import RespondOnce
 from tonne.platform.settings.settings import Settings
@@ -187,7 +187,7 @@ async def test_a_failure_at_shutdown_is_reported_to_the_server(services: Service
             Application(
                 [],
                 services.authenticator,
-                FairShare(1, 1),
+                Admission(1, 1, 1),
                 hold=services.hold,
                 respond_once=RespondOnce(services.database, services.box, services.clock),
                 act_for_client=ActForClient(services.manage_accounts),

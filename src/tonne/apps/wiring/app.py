@@ -98,7 +98,7 @@ def build_app(services: Services) -> AsgiApp:
     app = Application(
         services.routes(),
         services.authenticator,
-        services.shares,
+        services.admission,
         hold=services.hold,
         respond_once=RespondOnce(services.database, services.box, services.clock),
         act_for_client=ActForClient(services.manage_accounts),

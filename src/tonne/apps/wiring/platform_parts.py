@@ -9,6 +9,7 @@ from tonne.platform.documents.mail.send_outbox import SendMails
 from tonne.platform.documents.mail.smtp import mail_from_settings
 from tonne.platform.events.notification import Notifier
 from tonne.platform.http.health import HealthEndpoints
+from tonne.platform.http.limits.admission import Admission
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.metrics_endpoint import MetricsEndpoint
 from tonne.platform.http.security_txt import SecurityTxtEndpoints
@@ -52,6 +53,9 @@ class PlatformParts:
         self.clock_drift = ClockDrift(database)
         self.notifier = Notifier(database)
         # Waiting for a share holds no connection, so it may take as long as a statement.
+        self.admission = Admission(
+            settings.database_connections, max(1, settings.database_connections // 2), settings.statement_timeout_s
+        )
         self.shares = FairShare(max(1, settings.database_connections // 2), settings.statement_timeout_s)
         self.renderer = Renderer(settings, TEMPLATES)
         self.form_guard = FormGuard(settings)

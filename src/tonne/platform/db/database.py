@@ -18,6 +18,7 @@ from tonne.platform.db.one_transaction import one_transaction_of
 from tonne.platform.db.server.hosts import connect_to_any
 from tonne.platform.db.session_settings import session_settings
 from tonne.platform.db.traced_statements import trace_statements
+from tonne.platform.process.cost import COST
 from tonne.platform.process.shared_timer import WaitQueue
 from tonne.platform.process.telemetry import instruments, tracing
 from tonne.platform.settings.settings import Settings
@@ -289,18 +290,21 @@ _SUSPECT = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalC
 class _Acquired:
     """Not a generator with `asynccontextmanager`: every request uses it, and a class is faster."""
 
-    __slots__ = ("_connection", "_database")
+    __slots__ = ("_connection", "_database", "_since")
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def __aenter__(self) -> Connection:
         self._connection = await self._database.acquire()
+        self._since = time.perf_counter_ns()
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        if (cost := COST.get()) is not None:
+            cost.ns += time.perf_counter_ns() - self._since
         suspect = kind is not None and issubclass(kind, _SUSPECT)
         interrupted = kind is not None and not issubclass(kind, Exception)
         self._database.release(self._connection, reusable=not suspect and not interrupted)

@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 
 from tonne.platform.db.errors import is_database_unavailable
+from tonne.platform.process.cost import run_shared
 from tonne.platform.process.shared_timer import SharedTimer
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import CounterFamily, HistogramFamily, Metric
@@ -181,7 +182,7 @@ class GroupCommit(Generic[Item, Result]):
         with tracing.span("group commit", attributes={"tonne.items": len(batch)}, links=requests) as span:
             for member in batch:
                 member.span.link(span.context)
-            await self._write_members(batch)
+            await run_shared(self._write_members(batch), [member.context for member in batch])
 
     async def _write_members(self, batch: Sequence[_Member[Item, Result]]) -> None:
         try:
@@ -207,7 +208,7 @@ class GroupCommit(Generic[Item, Result]):
 
     async def _run_alone(self, member: _Member[Item, Result]) -> None:
         try:
-            result = await self._write_alone(member.item)
+            result = await run_shared(self._write_alone(member.item), [member.context])
         except Exception as error:  # noqa: BLE001 - the member gets it
             _fail(member, error)
         else:

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.group_commit import QueueTimeout
+from tonne.platform.process.cost import run_shared
 from tonne.platform.process.shared_timer import SharedTimer
 from tonne.platform.process.telemetry import tracing
 
@@ -100,15 +101,16 @@ class GroupedRead(Generic[K, V]):
 
     async def _run(self, group: Sequence[_Lookup[K, V]]) -> None:
         """A statement of several requests has a trace of its own. The traces are linked in both directions."""
+        keys, contexts = list({lookup.key for lookup in group}), [lookup.context for lookup in group]
         try:
             if len(group) == 1:
-                found = await self._database.run(self._read, [group[0].key])
+                found = await run_shared(self._database.run(self._read, keys), contexts)
             else:
                 requests = [context for lookup in group if (context := lookup.span.context) is not None]
                 with tracing.span("grouped read", attributes={"tonne.items": len(group)}, links=requests) as span:
                     for lookup in group:
                         lookup.span.link(span.context)
-                    found = await self._database.run(self._read, list({lookup.key for lookup in group}))
+                    found = await run_shared(self._database.run(self._read, keys), contexts)
         except Exception as error:  # noqa: BLE001 - every request gets an answer
             for lookup in group:
                 if not lookup.result.done():

@@ -14,13 +14,14 @@ from tonne.platform.http import errors
 from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.client_address import forwarded_for, limit_name
-from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.http.limits.admission import Admission
 from tonne.platform.http.limits.rate_limit import Quota, rate_limited
 from tonne.platform.http.permissions import FULL_ACCESS
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.request_log.log import RequestNotes
 from tonne.platform.http.route import JSON, MAX_BODY_BYTES, READING_METHODS, Access, Request, Response, Route, ShowError
 from tonne.platform.http.router import Resource, Router
+from tonne.platform.process.cost import COST, Cost, Metered
 from tonne.platform.process.shared_timer import SharedTimer
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 
@@ -36,6 +37,9 @@ _TOO_MANY_INCOMPLETE = "Too many requests with an incomplete body from this addr
 # Errors below these paths are always JSON.
 _API_PATHS = ("/v1/", "/gateways/", "/metrics", "/health/", "/openapi.json")
 
+# They are answered however busy the process is, and are not charged to anybody.
+_OPERATOR_PATHS = frozenset({"/health/live", "/health/ready", "/metrics"})
+
 Lifecycle = Callable[[], Awaitable[None]]
 # Calls the endpoint, unless the Idempotency-Key was used before.
 RespondOnce = Callable[[Route, Request, str], Awaitable[Response]]
@@ -49,7 +53,7 @@ class Application:
         self,
         routes: Iterable[Route],
         authenticator: Authenticator,
-        shares: FairShare,
+        admission: Admission,
         *,
         hold: HoldWatch,
         respond_once: RespondOnce,
@@ -61,7 +65,7 @@ class Application:
         """`show_error` renders errors for browsers where no route does, for example at unknown paths."""
         self._router = Router(routes)
         self._authenticator = authenticator
-        self._shares = shares
+        self._admission = admission
         self._hold = hold
         self._respond_once = respond_once
         self._act_for_client = act_for_client
@@ -135,13 +139,10 @@ class Application:
             )
             if asgi["query_string"] and route.path.startswith("/v1/"):
                 request.check_query({parameter.name for parameter in route.query})
-            if scope is None or not route.takes_fair_share:
+            if route.path in _OPERATOR_PATHS:
                 return await self._call(route, request, seen)
-            await self._shares.enter(scope.organisation_id)
-            try:
-                return await self._call(route, request, seen)
-            finally:
-                self._shares.leave(scope.organisation_id)
+            payer = limit_name(client) if scope is None else scope.organisation_id
+            return await self._call_admitted(route, request, seen, payer)
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
             refusal = refusal_for(error)
             notes: RequestNotes | None = seen.get("notes")
@@ -157,6 +158,16 @@ class Application:
             # rest of an unread body, and with it the connection.
             del refusal
             return response
+
+    async def _call_admitted(self, route: Route, request: Request, seen: dict[str, Any], payer: str) -> Response:
+        await self._admission.enter(payer, takes_place=route.takes_fair_share)
+        cost = Cost()
+        token = COST.set(cost)
+        try:
+            return await Metered(self._call(route, request, seen), cost)
+        finally:
+            COST.reset(token)
+            self._admission.leave(payer, cost.ns, takes_place=route.takes_fair_share)
 
     async def _call(self, route: Route, request: Request, seen: dict[str, Any]) -> Response:
         # With an escape the name may be spelt differently.

@@ -1,0 +1,167 @@
+"""Every request is charged what it costs, and who has used more waits while others wait."""
+
+import asyncio
+import contextvars
+import time
+
+import httpx
+import pytest
+
+from tests.support.api_client import ApiClient
+from tests.support.world import World
+from tonne.apps.wiring.app import Services
+from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits import admission
+from tonne.platform.http.limits.admission import Admission
+from tonne.platform.http.route import Access
+from tonne.platform.process.cost import COST, Cost, Metered, run_shared
+
+MS = 1_000_000
+
+
+async def test_ten_requests_of_100_ms_and_a_thousand_of_1_ms_get_the_same_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "MAX_WAITING", 1000)
+    shares = Admission(2, 1, 60)
+    used = {"few": 0, "many": 0}
+    differences = []
+
+    async def request(payer: str, cost_ms: int) -> None:
+        await shares.enter(payer)
+        await asyncio.sleep(0)
+        used[payer] += cost_ms
+        differences.append(abs(used["few"] - used["many"]))
+        shares.leave(payer, cost_ms * MS)
+
+    # One place is taken, so that both wait for the other.
+    await shares.enter("another")
+    tasks = [asyncio.create_task(request("many", 1)) for _ in range(1000)]
+    tasks += [asyncio.create_task(request("few", 100)) for _ in range(10)]
+    await asyncio.gather(*tasks)
+    assert used == {"few": 1000, "many": 1000}
+    # At any time, they differ by no more than the largest request.
+    assert max(differences) <= 100
+
+
+async def test_who_was_idle_does_not_wait_for_those_who_have_used_much() -> None:
+    shares = Admission(1, 1, 60)
+    await shares.enter("greedy")
+    order = []
+
+    async def request(payer: str) -> None:
+        await shares.enter(payer)
+        order.append(payer)
+        shares.leave(payer, MS)
+
+    tasks = [asyncio.create_task(request("greedy")) for _ in range(5)]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(request("honest")))
+    await asyncio.sleep(0)
+    shares.leave("greedy", 100 * MS)
+    await asyncio.gather(*tasks)
+    assert order[0] == "honest"
+
+
+async def test_a_queue_is_bounded_in_length_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MAX_WAITING", 1)
+    shares = Admission(1, 1, 0.01)
+    await shares.enter("one")
+    waiting = asyncio.create_task(shares.enter("one"))
+    await asyncio.sleep(0)
+    with pytest.raises(RateLimited) as refused:
+        await shares.enter("one")
+    assert refused.value.headers["Retry-After"]
+    with pytest.raises(RateLimited):
+        await waiting
+    shares.leave("one", MS)
+    await shares.enter("two")
+    cancelled = asyncio.create_task(shares.enter("one"))
+    await asyncio.sleep(0)
+    shares.leave("two", MS)
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    assert shares._running == 0
+
+
+async def test_requests_without_a_place_wait_only_while_others_wait() -> None:
+    shares = Admission(1, 1, 60)
+    await shares.enter("busy")
+    for _ in range(2):
+        await shares.enter("greedy", takes_place=False)
+    shares.leave("greedy", 100 * MS, takes_place=False)
+    waiting = asyncio.create_task(shares.enter("other"))
+    await asyncio.sleep(0)
+    greedy = asyncio.create_task(shares.enter("greedy", takes_place=False))
+    await asyncio.wait_for(shares.enter("honest", takes_place=False), 60)
+    await asyncio.sleep(0)
+    assert not greedy.done()
+    shares.leave("busy", MS)
+    await waiting
+    assert not greedy.done()
+    shares.leave("other", MS)
+    await greedy
+
+
+async def test_cpu_time_and_shared_work_are_measured() -> None:
+    def spin(ns: int) -> None:
+        until = time.thread_time_ns() + ns
+        while time.thread_time_ns() < until:
+            pass
+
+    async def work() -> str:
+        spin(5 * MS)
+        await asyncio.sleep(0.01)
+        try:
+            await asyncio.wait_for(asyncio.sleep(60), 0.001)
+        except TimeoutError:
+            spin(5 * MS)
+        return "done"
+
+    cost = Cost()
+    assert await Metered(work(), cost) == "done"
+    assert 10 * MS <= cost.ns < 200 * MS
+    members, contexts = [Cost(), Cost()], []
+    for each in members:
+        contexts.append(context := contextvars.copy_context())
+        context.run(COST.set, each)
+
+    async def shared() -> None:
+        spin(6 * MS)
+
+    await run_shared(shared(), contexts)
+    assert members[0].ns == members[1].ns >= 3 * MS
+    with pytest.raises(ZeroDivisionError):
+        await Metered(fails(), cost)
+
+
+async def fails() -> None:
+    await asyncio.sleep(0)
+    raise ZeroDivisionError
+
+
+async def test_no_route_is_outside(
+    services: Services, api: ApiClient, browser: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Health and metrics excepted: an operator needs them most when the service is busy."""
+    charged: dict[str, int] = {}
+    entered = services.admission.enter
+
+    async def enter(name: str, *, takes_place: bool = True) -> None:
+        charged[name] = charged.get(name, 0) + 1
+        await entered(name, takes_place=takes_place)
+
+    monkeypatch.setattr(services.admission, "enter", enter)
+    outside = set()
+    for route in services.routes():
+        before = sum(charged.values())
+        path = "/".join("x" if part.startswith("{") else part for part in route.path.split("/"))
+        client = api.http if route.access is Access.API_KEY else browser
+        headers = {"Authorization": f"Bearer {world.ours_test.key}"} if route.access is Access.API_KEY else {}
+        answer = await client.request(route.method, path, headers=headers)
+        # A key that may not use the route is refused before anything is done.
+        if sum(charged.values()) == before and answer.status_code != 403:
+            outside.add(route.path)
+    assert outside <= {"/health/live", "/health/ready", "/metrics"}
+    assert world.ours_test.scope.organisation_id in charged
