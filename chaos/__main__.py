@@ -33,6 +33,7 @@ FAILOVER = "failover"
 FAILOVER_LIMIT_S = 3000.0
 # Needs the history of the repository for the old release.
 UPGRADES = "upgrades"
+ATTACK = "attack"
 TEMPLATE = "chaos_template"
 
 
@@ -49,10 +50,9 @@ def main() -> None:
     if arguments.list:
         print("\n".join(names))
         return
-    if unknown := set(arguments.names) - set(names) - {FAILOVER, UPGRADES}:
-        parser.error(
-            f"unknown scenario {', '.join(sorted(unknown))}: choose from {FAILOVER}, {UPGRADES}, {', '.join(names)}"
-        )
+    choices = [FAILOVER, UPGRADES, ATTACK, *names]
+    if unknown := set(arguments.names) - set(choices):
+        parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {', '.join(choices)}")
     chosen = [scenario for scenario in SCENARIOS if _is_chosen(scenario, arguments.names)]
     if arguments.quick:
         chosen = [scenario for scenario in chosen if scenario.quick or arguments.names]

@@ -4,7 +4,7 @@
 from chaos.delivery import kills, workers, outages, bad_receivers, changes, parked, isolation, load
 from chaos.life import batches, kills as life_kills, load as life_load
 from chaos.money import refunds, billing, card_billing, bank, lots, receipts
-from chaos.operations import backups, database, jobs, visitors, upgrade
+from chaos.operations import attack, backups, database, jobs, visitors, upgrade
 from chaos.failover import scenarios as failover
 from chaos.scenario import SCENARIOS
 
@@ -12,7 +12,7 @@ MODULES = (
     *(kills, workers, outages, bad_receivers, changes, parked, isolation, load),
     *(batches, life_kills, life_load),
     *(refunds, billing, card_billing, bank, lots, receipts),
-    *(database, backups, jobs, visitors, upgrade),
+    *(database, backups, jobs, visitors, attack, upgrade),
     failover,
 )
 __all__ = ["MODULES", "SCENARIOS"]

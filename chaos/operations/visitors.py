@@ -37,7 +37,7 @@ async def half_open_clients(cluster: Cluster) -> None:
     readers: list[asyncio.StreamReader] = []
     try:
         for number in range(HALF_OPEN):
-            reader, writer = await _connect(cluster.port, f"127.1.0.{number % ADDRESSES + 1}")
+            reader, writer = await connect_from(cluster.port, f"127.1.0.{number % ADDRESSES + 1}")
             writer.write(HALF_BODY if number % 2 else HALF_HEADERS)
             clients.append(writer)
             readers.append(reader)
@@ -52,7 +52,7 @@ async def half_open_clients(cluster: Cluster) -> None:
     await cluster.until_delivered()
 
 
-async def _connect(port: int, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect_from(port: int, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     connection = socket.socket()
     connection.setblocking(False)
     connection.bind((address, 0))
@@ -82,7 +82,7 @@ async def _require_served(cluster: Cluster, hook: Hook, who: str) -> None:
     cluster.require(slowest_s < ANSWERED_WITHIN_S, f"with {who} an order took {slowest_s:.1f} s")
 
 
-def _hostile_bodies() -> tuple[bytes, ...]:
+def hostile_bodies_of_all_kinds() -> tuple[bytes, ...]:
     """Each nearly as large as a body may be."""
     doubled = ",".join(f'"k{number}":1' for number in range(14_000))
     unknown = ",".join(f'"unknown_{number}":1' for number in range(10_000))
@@ -102,7 +102,7 @@ def _hostile_bodies() -> tuple[bytes, ...]:
 @scenario("hostile-bodies")
 async def hostile_bodies(cluster: Cluster) -> None:
     """Bodies that are expensive to parse or to refuse, all the time: each is refused, and others are served."""
-    bodies = _hostile_bodies()
+    bodies = hostile_bodies_of_all_kinds()
     refused = cluster.announce("hostile bodies refused", len(bodies) * HOSTILE_CLIENTS * HOSTILE_ROUNDS)
     hook = await cluster.open_hook("receiver")
     attacker = await cluster.open_organisation(1)

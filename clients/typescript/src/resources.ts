@@ -649,7 +649,7 @@ export class EstimatesResource {
   /**
    * Calculate up to 100 estimates. Takes an array of requests, each with its `kind`, and returns an array in the same
    * order: each item is an estimate, or an object with `error` and `errors`. One that is refused does not affect the
-   * others. Every item counts as a request against the rate limit.
+   * others. Every item counts as a request against the rate limit. The body has at most 50,000 JSON values.
    */
   createBatch(
     body: { kind: string }[],
@@ -785,7 +785,7 @@ export class EstimatesResource {
   /**
    * Estimate up to 100 transactions. Takes an array, and returns one in the same order: each item is an estimate, or an
    * object with `error` and `errors`. One that is refused does not affect the others. Every item counts as a request
-   * against the rate limit.
+   * against the rate limit. The body has at most 50,000 JSON values.
    */
   createTransactionBatch(
     body: models.TransactionInput[],
@@ -967,7 +967,8 @@ export class OrdersResource {
    * Place up to 100 orders at once. Takes orders by estimate, by mass and by value. Each is placed or refused on its
    * own, and has its own result with the status code that it would have got alone. An order that is refused does not
    * affect the others. Repeating a batch with the same keys returns the original orders in their current state, and
-   * tries again those that were refused. Every order counts as a request against the rate limit.
+   * tries again those that were refused. Every order counts as a request against the rate limit. The body has at most 2
+   * MiB and 50,000 JSON values.
    */
   createBatch(body: models.OrderBatchInput, options: CreateOptions = {}): Promise<models.OrderBatch> {
     return this.#caller.call("POST", "/v1/orders/batch", { body, repeat: "key" }, options);

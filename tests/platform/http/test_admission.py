@@ -104,7 +104,7 @@ async def test_requests_without_a_place_wait_only_while_others_wait() -> None:
     await greedy
 
 
-async def test_cpu_time_and_shared_work_are_measured() -> None:
+async def test_steps_and_shared_work_are_measured() -> None:
     def spin(ns: int) -> None:
         until = time.thread_time_ns() + ns
         while time.thread_time_ns() < until:
@@ -121,7 +121,8 @@ async def test_cpu_time_and_shared_work_are_measured() -> None:
 
     cost = Cost()
     assert await Metered(work(), cost) == "done"
-    assert 10 * MS <= cost.ns < 200 * MS
+    # Waiting is free.
+    assert 10 * MS <= cost.ns < 30_000 * MS
     members, contexts = [Cost(), Cost()], []
     for each in members:
         contexts.append(context := contextvars.copy_context())

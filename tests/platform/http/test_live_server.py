@@ -42,6 +42,18 @@ def error_code(answer: bytes) -> str:
     return code
 
 
+async def test_a_request_names_one_host(live_server: LiveServer) -> None:
+    """A bare line feed ends a line, as RFC 9112 allows; proxies that forward requests write CRLF."""
+    first = b"GET /health/live HTTP/1.1\r\n"
+    for hosts in (b"", b"Host: a\r\nHost: b\r\n", b"Host: a\r\nhost: a\r\n"):
+        answer = await send_raw(live_server, first + hosts + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 400"), hosts
+        assert b"exactly one Host" in answer
+    assert (await send_raw(live_server, first + b"Host: a\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    assert (await send_raw(live_server, b"GET /health/live HTTP/1.0\r\n\r\n")).split()[1] == b"200"
+    assert (await send_raw(live_server, first.replace(b"\r", b"") + b"Host: a\n\n")).split()[1] in {b"200", b"400"}
+
+
 async def test_two_hundred_requests_at_once_with_one_key_make_one_order(
     live_api: ApiClient, live_server: LiveServer
 ) -> None:

@@ -1439,7 +1439,7 @@ class EstimatesResource:
 
         Takes an array of requests, each with its `kind`, and returns an array in the same order: each item is an
         estimate, or an object with `error` and `errors`. One that is refused does not affect the others. Every item
-        counts as a request against the rate limit.
+        counts as a request against the rate limit. The body has at most 50,000 JSON values.
         """
         return self._caller.call(
             builtins.list[
@@ -1866,7 +1866,7 @@ class EstimatesResource:
 
         Takes an array, and returns one in the same order: each item is an estimate, or an object with `error` and
         `errors`. One that is refused does not affect the others. Every item counts as a request against the rate
-        limit.
+        limit. The body has at most 50,000 JSON values.
         """
         return self._caller.call(
             builtins.list[models.Transaction | models.Refusal],
@@ -2435,7 +2435,8 @@ class OrdersResource:
         Takes orders by estimate, by mass and by value. Each is placed or refused on its own, and has its own result
         with the status code that it would have got alone. An order that is refused does not affect the others.
         Repeating a batch with the same keys returns the original orders in their current state, and tries again
-        those that were refused. Every order counts as a request against the rate limit.
+        those that were refused. Every order counts as a request against the rate limit. The body has at most 2 MiB
+        and 50,000 JSON values.
         """
         return self._caller.call(
             models.OrderBatch,

@@ -106,6 +106,7 @@ class Application:
         route: Route | None = None
         request: Request | None = None
         try:
+            _check_host(asgi)
             resource, parameters = self._router.find(asgi["path"])
             route = resource.by_method.get(asgi["method"])
             if route is None:
@@ -252,6 +253,13 @@ def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
     """The Idempotency-Key header, for routes that store it with what they create."""
     value = headers.get(b"idempotency-key")
     return value.decode("utf-8", "replace") if value is not None and route.takes_idempotency_key else None
+
+
+def _check_host(asgi: AsgiScope) -> None:
+    """A proxy before us may have chosen another of two hosts. HTTP/1.0 has none, as in checks of load balancers."""
+    hosts = [value for name, value in asgi["headers"] if name == b"host"]
+    if len(hosts) > 1 or (not hosts and asgi["http_version"] == "1.1"):
+        raise Invalid([Fault("validation_error", "Send exactly one Host header.")])
 
 
 def _answer_other_method(method: str, resource: Resource) -> Response:

@@ -1,11 +1,13 @@
-"""What a request costs: CPU time of its steps on the event loop, and time that it holds a database connection.
+"""What a request costs: the time of its steps on the event loop, and the time that it holds a database connection.
 
+Nothing else runs on the loop during a step, so its time is what others wait for. The clock of CPU time would take a
+system call of a microsecond, several times per request.
 What several requests share, such as a group commit, is divided among them.
 """
 
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context, ContextVar
-from time import thread_time_ns
+from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -22,7 +24,7 @@ COST: ContextVar[Cost | None] = ContextVar("cost", default=None)
 
 
 class Metered(Generic[T]):
-    """Awaits a coroutine and adds the CPU time of each of its steps."""
+    """Awaits a coroutine and adds the time of each of its steps."""
 
     __slots__ = ("_coroutine", "_cost")
 
@@ -35,13 +37,13 @@ class Metered(Generic[T]):
         step: Callable[[Any], Any] = coroutine.send
         value: Any = None
         while True:
-            started = thread_time_ns()
+            started = perf_counter_ns()
             try:
                 waits_for = step(value)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             finally:
-                cost.ns += thread_time_ns() - started
+                cost.ns += perf_counter_ns() - started
             try:
                 step, value = coroutine.send, (yield waits_for)
             except BaseException as error:  # noqa: BLE001 - the coroutine gets it

@@ -57,7 +57,7 @@ class EstimateBatchEndpoints:
 
         Takes an array of requests, each with its `kind`, and returns an array in the same order: each item is an
         estimate, or an object with `error` and `errors`. One that is refused does not affect the others. Every item
-        counts as a request against the rate limit.
+        counts as a request against the rate limit. The body has at most 50,000 JSON values.
         """
         # In a thread: others need the event loop.
         members = await asyncio.to_thread(request.json_array, MAX_BATCH_VALUES)

@@ -86,6 +86,7 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
 
         Takes an array, and returns one in the same order: each item is an estimate, or an object with `error` and
         `errors`. One that is refused does not affect the others. Every item counts as a request against the rate limit.
+        The body has at most 50,000 JSON values.
         """
         # In a thread: others need the event loop.
         members = await asyncio.to_thread(request.json_array, MAX_BATCH_VALUES)

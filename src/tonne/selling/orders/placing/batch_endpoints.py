@@ -121,7 +121,8 @@ class BatchEndpoints(Struct, frozen=True):
         with the status code that it would have got alone. An order that is refused does not affect the others.
 
         Repeating a batch with the same keys returns the original orders in their current state, and tries again those
-        that were refused. Every order counts as a request against the rate limit.
+        that were refused. Every order counts as a request against the rate limit. The body has at most 2 MiB and 50,000
+        JSON values.
         """
         # In a thread: this is up to 2 MiB, and others need the event loop.
         batch_key, items = await asyncio.to_thread(_read_batch, request)
