@@ -258,7 +258,7 @@ def _idempotency_key(route: Route, headers: dict[bytes, bytes]) -> str | None:
 def _check_host(asgi: AsgiScope) -> None:
     """A proxy before us may have chosen another of two hosts. HTTP/1.0 has none, as in checks of load balancers."""
     hosts = [value for name, value in asgi["headers"] if name == b"host"]
-    if len(hosts) > 1 or (not hosts and asgi["http_version"] == "1.1"):
+    if len(hosts) > 1 or (not any(hosts) and asgi["http_version"] == "1.1"):
         raise Invalid([Fault("validation_error", "Send exactly one Host header.")])
 
 
