@@ -24,6 +24,10 @@ COMMON = Path("tonne-.service.d") / "common.conf"
 PROGRAM = "/opt/tonne/bin/tonne"
 INSTANCE = "8081"
 NAMES = ["tonne-migrate.service", "tonne-check.service", f"tonne-api@{INSTANCE}.service", "tonne-worker.service"]
+# Those that a timer starts, and what runs when they fail.
+SCHEDULED = ["doctor", "backup", "restore-test"]
+NAMES += [*(f"tonne-{name}.service" for name in SCHEDULED), "tonne-failed@backup.service"]
+TIMERS = [f"tonne-{name}.timer" for name in SCHEDULED]
 # On a scale of ten. Above it, systemd calls a service less than OK.
 MAX_EXPOSURE = 2.0
 
@@ -50,11 +54,12 @@ def _analyze(folder: Path, *words: str) -> str:
 
 
 def test_all_units_are_tested() -> None:
-    assert {path.name for path in UNITS.glob("*.*") if path.is_file()} == {re.sub(r"@\d+", "@", name) for name in NAMES}
+    named = {re.sub(r"@\w+", "@", name) for name in (*NAMES, *TIMERS)}
+    assert {path.name for path in UNITS.glob("*.*") if path.is_file()} == named
 
 
 def test_systemd_accepts_the_units(units: Path) -> None:
-    _analyze(units, "verify", "--man=no", *(f"./{name}" for name in NAMES))
+    _analyze(units, "verify", "--man=no", *(f"./{name}" for name in (*NAMES, *TIMERS)))
 
 
 def test_systemd_reads_what_the_units_have_in_common(units: Path) -> None:
@@ -85,7 +90,7 @@ def test_a_stop_may_take_as_long_as_requests_and_the_drain() -> None:
 def _directives(name: str) -> dict[str, list[str]]:
     """The lines of a unit, those in common included, with the specifiers %i and %d as they are."""
     found: dict[str, list[str]] = {}
-    for path in (UNITS / COMMON, UNITS / re.sub(r"@\d+", "@", name)):
+    for path in (UNITS / COMMON, UNITS / re.sub(r"@\w+", "@", name)):
         for line in path.read_text(encoding="utf-8").splitlines():
             if "=" in line and not line.startswith("#"):
                 key, _, value = line.partition("=")
@@ -115,6 +120,7 @@ class Unit:
             "TONNE_METRICS_PORT": str(self.metrics_port),
             "TONNE_DRAIN_S": "0",
         }
+        self._instance = re.sub(r".*@|\..*", "", name)
         self._environment = {name: value.replace("%d", str(credentials)) for name, value in values.items()}
         self._environment["PATH"] = os.environ["PATH"]
         self._environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
@@ -123,7 +129,7 @@ class Unit:
     def _command(self) -> list[str]:
         program, *words = self._directives["ExecStart"][0].split()
         assert program == PROGRAM
-        return [str(TONNE), *words]
+        return [str(TONNE), *(word.replace("%i", self._instance) for word in words)]
 
     def run(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -140,12 +146,17 @@ def running(populated_db: Database, settings: Settings, tmp_path: Path) -> dict[
 
 
 def test_the_commands_of_the_units_work(running: dict[str, Unit]) -> None:
-    migrate, check, api, worker = (running[name] for name in NAMES)
+    migrate, check, api, worker, doctor, backup, _, failed = (running[name] for name in NAMES)
     migrated = migrate.run()
     assert (migrated.returncode, "up to date" in migrated.stdout) == (0, True), migrated.stderr
     checked = check.run()
     assert checked.returncode in {0, 3}, checked.stdout
     assert "ERROR" not in checked.stdout
+    examined = doctor.run()
+    assert examined.returncode in {0, 3}, examined.stdout + examined.stderr
+    for unit in (backup, failed):
+        done = unit.run()
+        assert done.returncode == 0, done.stderr
     processes = {api.port: api.start(), worker.metrics_port: worker.start()}
     try:
         for port, process in processes.items():

@@ -144,6 +144,7 @@ KEPT = {
     "schema_migrations": {"checksum name": SERVICE},
     "serial_blocks": {"block canonical registry": SELLER},
     "pictures": {"content digest size": SELLER},
+    "operation_runs": {"operation": SERVICE},
     "service_holds": {"reason": OPERATOR},
     "staged_files": {"content import_id name": "files of the operator about credits and prices, deleted within a day"},
     "staged_imports": {"currency reference result staged_by": "of the operator, deleted within a day"},

@@ -23,6 +23,7 @@ COMMANDS = {
     "hold": "tonne.apps.cli.operations.hold:hold",
     "resume": "tonne.apps.cli.operations.hold:resume",
     "doctor": "tonne.apps.cli.operations.doctor:doctor",
+    "record-run": "tonne.apps.cli.operations.hold:record_run_command",
     "archive": "tonne.apps.cli.operations.archive:archive",
     "reindex": "tonne.apps.cli.operations.reindex:reindex",
     "urls": "tonne.apps.cli.operations.urls:urls",

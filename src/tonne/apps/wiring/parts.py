@@ -40,7 +40,7 @@ class Parts(ChannelParts):
             self.mails,
             self.deliverer.measured,
         )
-        for part in (database, self.reads, self.clock_drift, self.hold, *measured):
+        for part in (database, self.reads, self.clock_drift, self.hold, self.machine, *measured):
             self.metrics.add(*part.metrics)
 
     @property

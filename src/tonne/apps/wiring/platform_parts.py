@@ -15,6 +15,7 @@ from tonne.platform.http.metrics_endpoint import MetricsEndpoint
 from tonne.platform.http.security_txt import SecurityTxtEndpoints
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.keys.signing.keys import SignDocuments, SigningKeys
+from tonne.platform.process.telemetry.machine_metrics import MachineMetrics
 from tonne.platform.process.telemetry.metrics import Metrics
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
@@ -48,6 +49,7 @@ class PlatformParts:
         self.reads = Reads(database, settings)
         self.queues = QueueReader(self.reads.server, ALL_QUEUES)
         self.metrics_endpoint = MetricsEndpoint(self.metrics, self.queues, settings)
+        self.machine = MachineMetrics(settings)
         self.hold = HoldWatch(database)
         self.health = HealthEndpoints(database, self.hold)
         self.clock_drift = ClockDrift(database)

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld, log_outage
+from tonne.platform.db.operation_runs import read_runs
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Labels, Metric, MetricKind, Snapshot
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By
@@ -97,14 +98,16 @@ class QueueReader:
             if self._kept is not None and self._monotonic() < self._kept[0]:
                 return self._kept[1:]
             states: list[QueueState] | None = None
+            runs: list[Snapshot] = []
             try:
                 async with asyncio.timeout(READ_WITHIN_S):
-                    states = self._states(await self._fetch())
+                    rows, runs = await self._fetch()
+                    states = self._states(rows)
             except (TimeoutError, *DATABASE_ERRORS) as error:
                 if not log_outage(error):
                     _log.warning("queues_not_read", error=repr(error))
                 await self.close()
-            snapshots = [_success(0)] if states is None else _snapshots(states)
+            snapshots = [_success(0)] if states is None else [*_snapshots(states), *runs]
             self._kept = self._monotonic() + KEEP_S, states, snapshots
             return states, snapshots
 
@@ -113,14 +116,14 @@ class QueueReader:
             self._connection.terminate()
             self._connection = None
 
-    async def _fetch(self) -> list[asyncpg.Record]:
+    async def _fetch(self) -> tuple[list[asyncpg.Record], list[Snapshot]]:
         server = self._choose_server()
         if server is not self._server:
             await self.close()
             self._server = server
         if self._connection is None or self._connection.is_closed():
             self._connection = await server.connect()
-        return await self._connection.fetch(self._statement)
+        return await self._connection.fetch(self._statement), await read_runs(self._connection)
 
     def _states(self, rows: list[asyncpg.Record]) -> list[QueueState]:
         found = {

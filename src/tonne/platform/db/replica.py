@@ -78,8 +78,8 @@ class Reads:
     def metrics(self) -> tuple[Metric, ...]:
         lag = GaugeFamily(
             "tonne_database_replica_lag_seconds",
-            "How far the replica is behind the primary, at most. Missing while the replica cannot be reached.",
-            read=lambda: [((), self._lag_s())] if math.isfinite(self._current_at) else [],
+            "How far the replica is behind the primary, at most. Infinite while the replica cannot be reached.",
+            read=lambda: [] if self._replica is None else [((), self._lag_s())],
             combine=Combine.MAX,
         )
         return lag, self._counts

@@ -5,6 +5,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from tonne.apps.cli.operations.doctor import broken_checks
 from tonne.apps.cli.operations.hold import SUBJECT, hold_service
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.db.database import Connection
+from tonne.platform.db.operation_runs import record_run
 from tonne.platform.db.schema.migrate import migrate, require_compatible
 from tonne.platform.db.schema.migration_files import Migration
 from tonne.platform.db.server import backup_file
@@ -77,6 +79,12 @@ def backup(file: Path | None, without_key: bool, passphrase_file: Path | None, v
             with open_database(settings) as url:
                 manifest = asyncio.run(with_connection(url, lambda connection: _dump(connection, url, writer)))
         broken = _verify(path, settings, key) if verify else []
+        with open_database(settings) as url:
+            asyncio.run(with_connection(url, lambda connection: record_run(connection, "backup", 0, utc_now())))
+            if verify:
+                status = 1 if broken else 0
+                tested = partial(record_run, operation="restore_test", status=status, at=utc_now())
+                asyncio.run(with_connection(url, tested))
     _print_written(path, manifest, settings)
     if verify and not broken:
         click.echo("Verified: it was restored into a temporary folder, and all checks of the data passed.")

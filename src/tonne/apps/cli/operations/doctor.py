@@ -32,6 +32,7 @@ from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.database import Connection
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
 from tonne.platform.db.invariant import FOR_CHECKS, AnyCheck, AnyInvariant, group_by_scan
+from tonne.platform.db.operation_runs import record_run as record_operation
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.keys.check_secret_key import find_unreadable_secrets
 from tonne.platform.keys.secret_box import SecretBox, SecretKeyMissing
@@ -61,6 +62,7 @@ SHOWN = 10
 # wrong command line.
 WARNINGS_CODE = 3
 FAILED_CODE = 4
+_CODES = {"ok": 0, "broken": 1, "warning": WARNINGS_CODE, "failed": FAILED_CODE}
 FAILED_MEANING = "The check could not be made."
 FAILED_REMEDY = "Run it again alone with --only. If it fails again, the log of PostgreSQL says more."
 # Checks that are made at the same time.
@@ -147,7 +149,7 @@ def doctor(as_json: bool, words: tuple[str, ...], since: datetime | None, timing
     if broken and not as_json:
         also = f" {_count(warnings)}" if warnings else ""
         raise click.ClickException(f"{len(broken)} of {len(found)} checks failed.{also} See above.")
-    sys.exit(1 if broken else FAILED_CODE if failed else WARNINGS_CODE if warnings else 0)
+    sys.exit(_CODES[_status(found)])
 
 
 def _count(warnings: Sequence[Finding]) -> str:
@@ -222,6 +224,9 @@ async def _record(readers: Readers, found: Sequence[Finding], since: datetime | 
     run = DoctorRun(utc_now(), str(ACTOR), since, _status(found), len(found), findings)
     try:
         await readers.write(partial(record_run, run=run))
+        await readers.write(
+            partial(record_operation, operation="doctor", status=_CODES[run.status], at=run.finished_at)
+        )
     except DATABASE_ERRORS as error:
         click.echo(f"The result was not stored for the operator's page ({error}).", err=True)
 

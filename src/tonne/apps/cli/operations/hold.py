@@ -1,4 +1,4 @@
-"""tonne hold and tonne resume"""
+"""tonne hold, tonne resume and tonne record-run"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from tonne.apps.cli.output import print_table
 from tonne.apps.cli.parameters import REASON
 from tonne.apps.wiring.queues import ALL_QUEUES
 from tonne.platform.db.database import Connection
+from tonne.platform.db.operation_runs import OPERATIONS, record_run
 from tonne.platform.db.queues import ServiceHold, end_hold, read_hold, set_hold
 from tonne.platform.events.audit.record import record
 from tonne.platform.values.context import utc_now
@@ -69,6 +70,18 @@ async def hold_service(tx: Connection, reason: str) -> bool:
     if held:
         await record(tx, None, "service.held", by=ACTOR.at(now), subject_id=SUBJECT, reason=reason)
     return held
+
+
+@click.command("record-run")
+@click.argument("operation", type=click.Choice(OPERATIONS))
+@click.argument("status", type=click.IntRange(0, 255), default=0)
+def record_run_command(operation: str, status: int) -> None:
+    """Record how a backup, restore test or doctor run ended.
+
+    STATUS is its exit code, 0 if it succeeded. `tonne backup` and `tonne doctor` record it themselves; run this after a
+    backup of your own PostgreSQL, and after a failure, as the units in deploy/systemd do. Alerts are based on it.
+    """
+    run_in_transaction(record_run, operation, status, utc_now())
 
 
 @click.command()

@@ -1,5 +1,6 @@
 """The text format of Prometheus (version 0.0.4)."""
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
@@ -39,4 +40,6 @@ def _escape(value: str) -> str:
 
 
 def _number(value: float) -> str:
+    if math.isinf(value):
+        return "+Inf"
     return str(int(value)) if value == int(value) else repr(value)

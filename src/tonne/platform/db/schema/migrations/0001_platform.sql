@@ -21,6 +21,14 @@ CREATE TABLE service_holds (
     reason   text NOT NULL CHECK (reason <> '')
 );
 
+-- How each operation last ended. `status` is its exit code.
+CREATE TABLE operation_runs (
+    operation     text PRIMARY KEY CHECK (operation IN ('backup', 'restore_test', 'doctor')),
+    ended_at      timestamptz NOT NULL,
+    status        smallint NOT NULL,
+    succeeded_at  timestamptz
+);
+
 CREATE FUNCTION refuse_while_held() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM service_holds) THEN
