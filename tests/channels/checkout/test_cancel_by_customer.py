@@ -8,9 +8,12 @@ import pytest
 
 from tests.channels.checkout.scene import Rows, work
 from tests.channels.checkout.shopper import Form, Shopper, form_of, make_link
+from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.selling.orders.mails.order_links import order_url
+from tonne.selling.orders.queue import lock_order
+from tonne.supply.retirements.allocate_orders import allocate_orders
 
 ORDERS = "SELECT id, status, payment_state, cancellation_reason FROM orders"
 
@@ -88,3 +91,18 @@ async def test_while_the_customer_cancels_nothing_is_allocated(
         assert await services.allocate_orders.run_once() is False
     assert (await cancelling).status_code == 303
     assert [row["status"] for row in await rows(ORDERS)] == ["cancelled"]
+
+
+async def test_a_cancellation_waits_for_an_allocation_and_sees_it(
+    services: Services, shopper: Shopper, page: httpx.Response, rows: Rows, world: World
+) -> None:
+    [row] = await rows(ORDERS)
+    async with services.database.transaction() as tx:
+        order = await lock_order(tx, world.ours_test.scope, row["id"])
+        assert order is not None
+        await allocate_orders(tx, [order], services.settings, services.clock())
+        cancelling = asyncio.create_task(send(shopper, form_of(page)))
+        await Scene(services).until_waiting_for_lock()
+    assert (await cancelling).status_code == 409
+    assert [row["status"] for row in await rows(ORDERS)] == ["complete"]
+    assert await rows("SELECT id FROM refunds") == []
