@@ -16,9 +16,9 @@ class RefundJobs:
     def __init__(
         self, database: Database, gateways: Mapping[str, CardGateway], clock: Clock, schedule: RetrySchedule
     ) -> None:
-        self.make = MakeRefunds(database, gateways, clock, schedule)
-        self.checks = CheckPayments(database, gateways, clock, schedule)
-        self.polls = PollGateways(database, gateways, clock)
+        self.make = MakeRefunds(database, clock, gateways, schedule)
+        self.checks = CheckPayments(database, clock, gateways, schedule)
+        self.polls = PollGateways(database, clock, gateways)
 
     async def run_once(self) -> bool:
         checked = await self.checks.run_once()

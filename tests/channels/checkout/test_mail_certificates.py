@@ -39,7 +39,7 @@ class Post:
 
     def worker(self) -> MailCertificates:
         return MailCertificates(
-            self.services.database, self.services.render_certificate, self.now, self.services.settings
+            self.services.database, self.now, self.services.settings, self.services.render_certificate
         )
 
     async def works(self, *, later: timedelta) -> bool:

@@ -48,7 +48,7 @@ async def withdraw(services: Services, rows: Rows) -> str:
 
 async def run(services: Services) -> bool:
     return await MailChangedCertificates(
-        services.database, services.render_certificate, utc_now, services.settings
+        services.database, utc_now, services.settings, services.render_certificate
     ).run_once()
 
 

@@ -139,7 +139,7 @@ class CardScene(Scene):
 
     def another_worker(self) -> ChargeCards:
         return ChargeCards(
-            self.database, self.gateways, Mode.TEST, self.clock, RetrySchedule(self.settings), have_invoices
+            self.database, self.clock, self.gateways, Mode.TEST, RetrySchedule(self.settings), have_invoices
         )
 
     async def wait_for_helpers(self) -> None:

@@ -50,7 +50,7 @@ class PageScene(CardScene):
 
     def another_worker(self) -> ChargeCards:
         return ChargeCards(
-            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), have_invoices
+            self.database, self.clock, self.gateways, Mode.LIVE, RetrySchedule(self.settings), have_invoices
         )
 
     async def begin(self) -> tuple[Order, ChargeRequest]:

@@ -33,7 +33,7 @@ class SlowScene(CardScene):
         self.is_released = asyncio.Event()
         self.gateways = {"stripe": gateway}
         self.worker = ChargeCards(
-            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), have_invoices
+            self.database, self.clock, self.gateways, Mode.LIVE, RetrySchedule(self.settings), have_invoices
         )
         stripe_api.respond_with(self.answer)
 

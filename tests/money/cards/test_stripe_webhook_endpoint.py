@@ -72,7 +72,7 @@ class LiveScene(CardScene):
     def at_stripe(self, subject: StripeUnderTest) -> None:
         self.gateways = {"stripe": subject.gateway}
         self.worker = ChargeCards(
-            self.database, self.gateways, Mode.LIVE, self.clock, RetrySchedule(self.settings), have_invoices
+            self.database, self.clock, self.gateways, Mode.LIVE, RetrySchedule(self.settings), have_invoices
         )
         self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 

@@ -90,8 +90,8 @@ class ChannelParts(MoneyParts):
 
     def _open_order_pages(self, clock: Clock) -> None:
         database, settings = self.database, self.settings
-        self.mail_certificates = MailCertificates(database, self.render_certificate, clock, settings)
-        self.mail_changed_certificates = MailChangedCertificates(database, self.render_certificate, clock, settings)
+        self.mail_certificates = MailCertificates(database, clock, settings, self.render_certificate)
+        self.mail_changed_certificates = MailChangedCertificates(database, clock, settings, self.render_certificate)
         self.order_page = OrderPage(
             database=database,
             renderer=self.renderer,

@@ -32,12 +32,12 @@ class MoneyParts(SupplyParts):
         self.card_gateways = card_gateways(database, settings, self.gateway_meter, self.hold)
         schedule = RetrySchedule(settings)
         self.charge_cards = {
-            mode: ChargeCards(database, self.card_gateways, mode, clock, schedule, have_invoices) for mode in Mode
+            mode: ChargeCards(database, clock, self.card_gateways, mode, schedule, have_invoices) for mode in Mode
         }
         self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule)
         self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
-        self.remove_closed_cards = RemoveClosedCards(database, self.card_gateways, clock)
+        self.remove_closed_cards = RemoveClosedCards(database, clock, self.card_gateways)
         self.cards = CardEndpoints(
             database,
             self.card_gateways,
@@ -46,7 +46,7 @@ class MoneyParts(SupplyParts):
             notifier=self.notifier,
             find_billed=have_invoices,
         )
-        self.update_card = UpdateCard(database, self.card_gateways, clock, settings, self.notifier)
+        self.update_card = UpdateCard(database, clock, settings, self.card_gateways, self.notifier)
         self.mail_card_problems = MailCardProblems(database, clock, settings, self.box)
         self.card_page = CardPage(
             database, self.renderer, self.form_guard, self.update_card, clock=clock, settings=settings

@@ -20,11 +20,11 @@ from tonne.channels.checkout.queue import DueCheckout
 from tonne.channels.checkout.store import lock_order_id
 from tonne.money.cards.charge_store import find_pending, read_chargeable
 from tonne.money.invoices.cancel_order import cancel_order
-from tonne.platform.db.batches import run_claimed
+from tonne.platform.db.batches import RowJob, run_claimed
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Actor, ActorKind, Clock, Mode, job_actor, replace
+from tonne.platform.values.context import Actor, ActorKind, Mode, job_actor, replace
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price
@@ -214,13 +214,10 @@ _Claim = Callable[[Connection, datetime, int], Awaitable[Sequence[DueCheckout]]]
 _Handle = Callable[[Connection, Sequence[DueCheckout]], Awaitable[None]]
 
 
-class CloseCheckouts(Struct, frozen=True):
+class CloseCheckouts(RowJob, frozen=True):
     """A job of the worker. A checkout with an open charge stays open, because it may still be paid."""
 
     EVERY_S: ClassVar[int] = 2
-
-    database: Database
-    clock: Clock
 
     async def run_once(self) -> bool:
         """Delete or close a batch of expired checkouts without an order, and check one with an order.

@@ -12,8 +12,8 @@ from tonne.money.cards.charge_store import claim_pending, read_chargeable
 from tonne.money.cards.charges import FindBilled, OpenedCharges, open_charges, settle_charges
 from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
-from tonne.platform.db.batches import run_leased
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJob, run_leased
+from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Clock, Mode, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import OrderKey, OrderStatus
@@ -100,7 +100,7 @@ _log = structlog.get_logger()
 ChargeResults = Sequence[Answer]
 
 
-class ChargeCards(Struct, frozen=True):
+class ChargeCards(RowJob, frozen=True):
     """A worker job, one per mode, so that a slow live gateway does not delay test orders.
 
     A crash after any step loses nothing and charges nobody twice: a charge is recorded before the gateway is called,
@@ -110,10 +110,8 @@ class ChargeCards(Struct, frozen=True):
     background while the next batch is charged.
     """
 
-    database: Database
     gateways: Mapping[str, CardGateway]
     mode: Mode
-    clock: Clock
     schedule: RetrySchedule
     find_billed: FindBilled
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
-from msgspec import Struct
 
 from tonne.money.invoices import store
 from tonne.money.invoices import store as invoice_store
@@ -29,12 +28,12 @@ from tonne.money.invoices.mail import (
 )
 from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
 from tonne.money.invoices.settle_invoice import is_covered, settle_if_covered
-from tonne.platform.db.batches import run_each
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJobWithSettings, run_each
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import By, Clock, Mode, Scope, job_actor, replace
+from tonne.platform.values.context import By, Mode, Scope, job_actor, replace
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 
 BATCH = 10
@@ -48,10 +47,7 @@ _log = structlog.get_logger()
 _Mark = Callable[[Connection, Invoice, datetime, datetime | None], Awaitable[bool]]
 
 
-class FollowUpInvoices(Struct, frozen=True):
-    database: Database
-    clock: Clock
-    settings: Settings
+class FollowUpInvoices(RowJobWithSettings, frozen=True):
     render: RenderInvoice
 
     async def run_once(self) -> bool:

@@ -15,11 +15,11 @@ from tonne.money.receipts.compose import Parties, compose_cancelled, compose_rec
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.store import list_of_order
-from tonne.platform.db.batches import run_leased
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJobWithSettings, run_leased
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, replace
+from tonne.platform.values.context import replace
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import LinkedOrder, order_urls
@@ -135,16 +135,13 @@ BATCH = 50
 LEASE = timedelta(minutes=2)
 
 
-class MailOrders(Struct, frozen=True):
+class MailOrders(RowJobWithSettings, frozen=True):
     """A worker job. No transaction is open while a mail is composed.
 
     Enqueuing a mail and removing its row commit together, and only under the fencing token of the lease: after a crash
     at any step another worker composes the mail again, and a worker whose lease has expired sends nothing.
     """
 
-    database: Database
-    clock: Clock
-    settings: Settings
     render: RenderInvoice
 
     async def run_once(self) -> bool:

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 import structlog
-from msgspec import Struct
 
 from tonne.money.bank.errors import ReturnInvalid
 from tonne.money.bank.return_store import find_returns_any_account
@@ -14,9 +13,9 @@ from tonne.money.refunds import store
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
 from tonne.money.refunds.store import claim_bank_refunds, store_returns, wake_bank_refund_any_account
-from tonne.platform.db.batches import run_each
-from tonne.platform.db.database import Connection, Database
-from tonne.platform.values.context import By, Clock, Mode, job_actor, new_id, replace
+from tonne.platform.db.batches import RowJob, run_each
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import By, Mode, job_actor, new_id, replace
 from tonne.selling.orders.model import Order
 
 BATCH = 50
@@ -62,11 +61,8 @@ async def fail_refund_return(
     return await fail_return(tx, return_id, note, incoming_id=incoming_id, by=by)
 
 
-class SettleBankRefunds(Struct, frozen=True):
+class SettleBankRefunds(RowJob, frozen=True):
     """A worker job: a refund by bank has succeeded when the bank has booked all its returns."""
-
-    database: Database
-    clock: Clock
 
     async def run_once(self) -> bool:
         """False if no refund is to be looked at."""

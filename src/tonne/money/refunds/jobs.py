@@ -19,8 +19,8 @@ def refund_jobs(
 ) -> dict[str, Callable[[], Awaitable[bool]]]:
     """By name, in the order in which they follow from each other."""
     return {
-        "poll_gateways": PollGateways(database, gateways, clock).run_once,
-        "check_payments": CheckPayments(database, gateways, clock, schedule).run_once,
-        "make_refunds": MakeRefunds(database, gateways, clock, schedule).run_once,
+        "poll_gateways": PollGateways(database, clock, gateways).run_once,
+        "check_payments": CheckPayments(database, clock, gateways, schedule).run_once,
+        "make_refunds": MakeRefunds(database, clock, gateways, schedule).run_once,
         "settle_bank_refunds": SettleBankRefunds(database, clock).run_once,
     }

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from datetime import datetime
 
 import structlog
-from msgspec import Struct
 
 from tonne.money.cards.captured_store import CapturedCharge, request_checks_any_account, update_captured
 from tonne.money.cards.gateways.card import (
@@ -22,11 +21,11 @@ from tonne.money.refunds.disputes.dispute_store import list_disputes_of_charge, 
 from tonne.money.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding, next_look, retry_delay
 from tonne.money.refunds.order_money import OrderMoney, add_refund, card_refund, change_refund, lock_money, settle
 from tonne.money.refunds.store import DueRefund, claim_due, undo_sent
-from tonne.platform.db.batches import run_each
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJob, run_each
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import Entry, entry_in, record_all
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Clock, job_actor, new_id, replace, same_named
+from tonne.platform.values.context import job_actor, new_id, replace, same_named
 
 BATCH = 50
 CONCURRENCY = 8
@@ -36,16 +35,14 @@ ACTOR = job_actor("make_refunds")
 _log = structlog.get_logger()
 
 
-class MakeRefunds(Struct, frozen=True):
+class MakeRefunds(RowJob, frozen=True):
     """A worker job.
 
     The id of a refund is its idempotency key at the gateway: repeating it after a crash or a lost answer refunds
     nothing twice. Only after the gateway says that a refund failed is another one made, under a new id.
     """
 
-    database: Database
     gateways: Mapping[str, CardGateway]
-    clock: Clock
     schedule: RetrySchedule
 
     async def run_once(self) -> bool:

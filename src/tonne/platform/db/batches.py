@@ -5,9 +5,12 @@ from datetime import timedelta
 from typing import TypeVar
 
 import structlog
+from msgspec import Struct
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import is_database_unavailable
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Clock
 
 _log = structlog.get_logger()
 Row = TypeVar("Row")
@@ -16,6 +19,17 @@ Result = TypeVar("Result")
 Describe = Callable[[Row], Mapping[str, str]]
 # A row that failed alone is postponed by this time, unless the job has a schedule of its own.
 RETRY_AFTER = timedelta(minutes=1)
+
+
+class RowJob(Struct, frozen=True):
+    """A job of the worker. Its `run_once` processes due rows, and returns whether there were any."""
+
+    database: Database
+    clock: Clock
+
+
+class RowJobWithSettings(RowJob, frozen=True):
+    settings: Settings
 
 
 async def run_claimed(

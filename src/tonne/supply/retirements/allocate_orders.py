@@ -8,12 +8,13 @@ from typing import NamedTuple
 import structlog
 from msgspec import structs
 
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJobWithSettings
+from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion
-from tonne.platform.values.context import Clock, Mode, replace
+from tonne.platform.values.context import Mode, replace
 from tonne.selling.catalogue.sources import BundleSource, lock_sources, save_drawn
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderKey, OrderProject, OrderStatus, PaymentState, ProjectStatus
@@ -95,13 +96,8 @@ _log = structlog.get_logger()
 _Handle = Callable[[Connection, Sequence[OrderKey], datetime], Awaitable[None]]
 
 
-class AllocateOrders:
+class AllocateOrders(RowJobWithSettings, frozen=True):
     """A job of the worker. Any number may run at once: see the lock order in docs/architecture.md."""
-
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._clock = clock
-        self._settings = settings
 
     async def run_once(self) -> bool:
         """For each mode, allocate a batch of paid orders and complete a batch of retiring ones. False if idle."""
@@ -112,9 +108,7 @@ class AllocateOrders:
         return worked
 
     async def _run(self, status: OrderStatus, mode: Mode, handle: _Handle, failure_event: str) -> bool:
-        return await run_due(
-            self._database, self._clock, status, mode, handle, limit=BATCH, failure_event=failure_event
-        )
+        return await run_due(self.database, self.clock, status, mode, handle, limit=BATCH, failure_event=failure_event)
 
     async def _allocate(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
         orders = await load_orders(tx, keys)
@@ -124,10 +118,10 @@ class AllocateOrders:
             await postpone(tx, disputed, OrderStatus.PAID, None)
         undisputed = [order for order in orders if order.key not in disputed]
         if undisputed:
-            await allocate_orders(tx, undisputed, self._settings, now)
+            await allocate_orders(tx, undisputed, self.settings, now)
 
     async def _complete(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
-        await complete_orders(tx, keys, self._settings, now)
+        await complete_orders(tx, keys, self.settings, now)
 
 
 class Sources:

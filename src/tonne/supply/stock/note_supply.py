@@ -3,22 +3,19 @@
 from datetime import date, timedelta
 from typing import ClassVar
 
-from tonne.platform.db.database import Connection, Database
-from tonne.platform.values.context import Clock, Mode
+from tonne.platform.db.batches import RowJob
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import Mode
 
 KEPT_DAYS = 180
 
 
-class NoteSupply:
+class NoteSupply(RowJob, frozen=True):
     EVERY_S: ClassVar[int] = 300
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
     async def run_once(self) -> bool:
-        today = self._clock().date()
-        async with self._database.transaction() as tx:
+        today = self.clock().date()
+        async with self.database.transaction() as tx:
             if await is_noted(tx, Mode.LIVE, today):
                 return False
             await note_sold(tx, Mode.LIVE, today)

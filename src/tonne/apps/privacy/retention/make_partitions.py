@@ -4,9 +4,8 @@ from datetime import datetime
 
 import asyncpg
 import structlog
-from msgspec import Struct
 
-from tonne.platform.db.database import Database
+from tonne.platform.db.batches import RowJob
 from tonne.platform.db.schema.partitions import (
     PARTITIONED,
     PartitionedTable,
@@ -14,7 +13,6 @@ from tonne.platform.db.schema.partitions import (
     list_partitions,
     month_after,
 )
-from tonne.platform.values.context import Clock
 
 # Queries wait behind a lock request that waits.
 LOCK_TIMEOUT_MS = 300
@@ -24,11 +22,8 @@ _LOCK = 7_405_610_215
 _log = structlog.get_logger()
 
 
-class MakePartitions(Struct, frozen=True):
+class MakePartitions(RowJob, frozen=True):
     """There are always partitions for this month and the next."""
-
-    database: Database
-    clock: Clock
 
     async def run_once(self) -> bool:
         """Create one missing partition. True when one was created, and there may be more to do."""

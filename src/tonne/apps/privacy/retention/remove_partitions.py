@@ -17,7 +17,8 @@ from tonne.apps.privacy.retention import removal_store
 from tonne.apps.privacy.retention.archive_file import ArchiveError, ArchiveWriter, read_lines
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJobWithSettings
+from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable, list_partitions
 from tonne.platform.db.session_settings import LONG_STATEMENT_S, lift_limits
 from tonne.platform.documents.mail.outbox import count_unsent
@@ -197,11 +198,7 @@ async def remove_due(
     return outcomes
 
 
-class RemovePartitions(Struct, frozen=True):
-    database: Database
-    clock: Clock
-    settings: Settings
-
+class RemovePartitions(RowJobWithSettings, frozen=True):
     async def run_once(self) -> bool:
         """True when a partition was removed."""
         async with self.database.connection() as pooled:

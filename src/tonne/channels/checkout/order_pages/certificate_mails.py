@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from tonne.channels.checkout import queue
 from tonne.channels.checkout.queue import DueMail, find_unmailed
-from tonne.platform.db.batches import run_each
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJobWithSettings, run_each
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.outbox import Urgency
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Scope
+from tonne.platform.values.context import Scope
 from tonne.platform.web.wording import LocalWording, wording_in
 from tonne.selling.accounts.customer_mail import enqueue_customer_mail
 from tonne.selling.orders.mails.order_links import order_url
@@ -164,15 +164,12 @@ LEASE = timedelta(minutes=2)
 _log = structlog.get_logger()
 
 
-class MailCertificates(Struct, frozen=True):
+class MailCertificates(RowJobWithSettings, frozen=True):
     """A job of the worker. Settling the checkout and enqueuing the mail commit together, so each is mailed once."""
 
     EVERY_S: ClassVar[int] = 2
 
-    database: Database
     certificates: RenderCertificate
-    clock: Clock
-    settings: Settings
 
     async def run_once(self) -> bool:
         """Mail a batch of certificates; false when none is due."""
@@ -204,15 +201,12 @@ class MailCertificates(Struct, frozen=True):
             await enqueue_customer_mail(tx, *about, subject_id=due.checkout_id, urgency=Urgency.BULK)
 
 
-class MailChangedCertificates(Struct, frozen=True):
+class MailChangedCertificates(RowJobWithSettings, frozen=True):
     """A job of the worker. Finishing the certificate and enqueuing the mail commit together, so each is mailed once."""
 
     EVERY_S: ClassVar[int] = 2
 
-    database: Database
     certificates: RenderCertificate
-    clock: Clock
-    settings: Settings
 
     async def run_once(self) -> bool:
         """Mail a batch; false when none is due."""

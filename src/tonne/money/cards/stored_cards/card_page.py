@@ -33,7 +33,7 @@ from tonne.money.cards.stored_cards.card_link_store import CardLink, DueSetup, f
 from tonne.money.cards.stored_cards.card_problem_store import UnpaidOrder, list_declined, list_to_confirm
 from tonne.money.cards.stored_cards.stored_card_store import find_card
 from tonne.money.cards.stored_cards.stored_cards import charge_again, describe_card, store_card
-from tonne.platform.db.batches import run_each
+from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Database
 from tonne.platform.documents.mail.link_token import hash_link_token, is_link_token
 from tonne.platform.events.notification import Notifier
@@ -57,13 +57,10 @@ BATCH = 20
 PAYER = Actor(ActorKind.PAYER, "card_page")
 
 
-class UpdateCard(Struct, frozen=True):
+class UpdateCard(RowJobWithSettings, frozen=True):
     EVERY_S: ClassVar[int] = 2
 
-    database: Database
     gateways: Mapping[str, CardGateway]
-    clock: Clock
-    settings: Settings
     notifier: Notifier
 
     async def store_test_card(self, scope: Scope, number: str) -> None:

@@ -13,15 +13,15 @@ from msgspec import Struct
 from tonne.money.cards.stored_cards import card_link_store
 from tonne.money.cards.stored_cards.card_link_store import DueCardMail, lock_card_link, set_card_link_token
 from tonne.money.cards.stored_cards.card_problem_store import UnpaidOrder, list_declined, list_failed, list_to_confirm
-from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.database import Connection, Database, value_of
+from tonne.platform.db.batches import RETRY_AFTER, RowJobWithSettings, run_claimed
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.link_token import hash_link_token, new_link_token
 from tonne.platform.documents.mail.outbox import enqueue
 from tonne.platform.documents.mail.send_mail import compose_mail, is_mail_address
 from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode, Scope
+from tonne.platform.values.context import Mode, Scope
 from tonne.platform.values.language import N_
 from tonne.platform.web.translate import Translator
 from tonne.platform.web.wording import LocalWording, wording_in
@@ -68,15 +68,12 @@ class CardProblems(Struct, frozen=True):
         return bool(self.to_confirm or self.declined or self.failed)
 
 
-class MailCardProblems(Struct, frozen=True):
+class MailCardProblems(RowJobWithSettings, frozen=True):
     """A job of the worker. Enqueuing the mail and recording it commit together, so each is sent once.
 
     It mails what is true now: problems that are solved meanwhile are not mentioned.
     """
 
-    database: Database
-    clock: Clock
-    settings: Settings
     box: SecretBox
 
     async def run_once(self) -> bool:

@@ -16,10 +16,11 @@ from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.invoice_charge_store import make_declined_invoices_due
 from tonne.money.cards.stored_cards import stored_card_store
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
-from tonne.platform.db.database import Connection, Database, scope_of, value_of
+from tonne.platform.db.batches import RowJob
+from tonne.platform.db.database import Connection, scope_of, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.audit.record import record
-from tonne.platform.values.context import By, Clock, Mode, Scope, job_actor, new_id
+from tonne.platform.values.context import By, Mode, Scope, job_actor, new_id
 from tonne.selling.accounts.limit_store import find_limits
 from tonne.selling.accounts.store import lock_account
 from tonne.selling.orders.model import OrderKey
@@ -85,14 +86,12 @@ async def postpone_removal(tx: Connection, scope: Scope, until: datetime) -> Non
     await tx.execute(POSTPONE_REMOVAL, scope.account_id, until)
 
 
-class RemoveClosedCards(Struct, frozen=True):
+class RemoveClosedCards(RowJob, frozen=True):
     """A worker job."""
 
     EVERY_S: ClassVar[int] = 2
 
-    database: Database
     gateways: Mapping[str, CardGateway]
-    clock: Clock
 
     async def run_once(self) -> bool:
         """Process one card; false if none is due."""

@@ -18,7 +18,7 @@ def invoice_charge_jobs(
     """By name, one for each mode."""
 
     def job(mode: Mode) -> Callable[[], Awaitable[bool]]:
-        return ChargeInvoices(database, gateways, mode, clock, schedule).run_once
+        return ChargeInvoices(database, clock, gateways, mode, schedule).run_once
 
     return {
         "charge_live_invoices": job(Mode.LIVE),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import structlog
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tonne.money.cards import charge_store, invoice_charge_store
 from tonne.money.cards.captured_store import request_checks_any_account
@@ -37,7 +37,7 @@ from tonne.money.invoices.issuing.issue_invoices import bill_alone, issue_invoic
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
 from tonne.money.invoices.store import find_invoices_any_account
-from tonne.platform.db.batches import run_each
+from tonne.platform.db.batches import RowJob, run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -175,17 +175,15 @@ CONCURRENCY = 8
 _log = structlog.get_logger()
 
 
-class ChargeInvoices(Struct, frozen=True):
+class ChargeInvoices(RowJob, frozen=True):
     """A worker job, one per mode. The steps are those of `ChargeCards`.
 
     A charge is recorded before the gateway is called, and looked up before it is sent again, so a crash after any step
     loses nothing and charges nobody twice.
     """
 
-    database: Database
     gateways: Mapping[str, CardGateway]
     mode: Mode
-    clock: Clock
     schedule: RetrySchedule
 
     async def run_once(self) -> bool:

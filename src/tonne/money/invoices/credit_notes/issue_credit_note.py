@@ -4,8 +4,6 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, timedelta
 from typing import Any
 
-from msgspec import Struct
-
 from tonne.money.bank.return_transfer import return_part_payments
 from tonne.money.invoices import store
 from tonne.money.invoices.credit_notes import credit_note
@@ -20,12 +18,11 @@ from tonne.money.invoices.mail import compose_credit_mail, find_recipients
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
 from tonne.money.invoices.release_surplus import release_surplus
 from tonne.money.invoices.store import find_by_references_any_account
-from tonne.platform.db.batches import run_each
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJobWithSettings, run_each
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import By, Clock, replace
+from tonne.platform.values.context import By, replace
 from tonne.selling.orders.model import Order, OrderKey
 
 
@@ -176,10 +173,7 @@ LEASE = timedelta(minutes=2)
 NO_RECIPIENT_RETRY = timedelta(minutes=5)
 
 
-class MailCreditNotes(Struct, frozen=True):
-    database: Database
-    clock: Clock
-    settings: Settings
+class MailCreditNotes(RowJobWithSettings, frozen=True):
     render: RenderInvoice
 
     async def run_once(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.pay_by_card import pay_by_card
@@ -27,13 +27,13 @@ from tonne.money.invoices.issuing.collect_orders import (
     start_of_month,
 )
 from tonne.money.invoices.model import Invoice, billed_order, compose_invoice
-from tonne.platform.db.batches import run_each
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RowJobWithSettings, run_each
+from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import minimum_charge
-from tonne.platform.values.context import Clock, Mode
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus
@@ -50,11 +50,7 @@ BATCH = 20
 _log = structlog.get_logger()
 
 
-class IssueInvoices(Struct, frozen=True):
-    database: Database
-    clock: Clock
-    settings: Settings
-
+class IssueInvoices(RowJobWithSettings, frozen=True):
     async def run_once(self) -> bool:
         """Issue the invoices of a batch of due orders of each mode; false if none is due.
 
@@ -181,11 +177,7 @@ MAX_ORDERS = 10_000
 CHUNK = 1_000
 
 
-class IssueConsolidatedInvoices(Struct, frozen=True):
-    database: Database
-    clock: Clock
-    settings: Settings
-
+class IssueConsolidatedInvoices(RowJobWithSettings, frozen=True):
     async def run_once(self) -> bool:
         """Bill a batch of due groups; false if none is due. Each invoice is a transaction of its own."""
         now = self.clock()

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import structlog
-from msgspec import Struct
 
 from tonne.money.cards import captured_store
 from tonne.money.cards.captured_store import CapturedCharge, find_captured, find_paying, finish_check
@@ -25,9 +24,9 @@ from tonne.money.refunds.disputes.dispute_store import (
 from tonne.money.refunds.disputes.shared_payment import record_shared_payment
 from tonne.money.refunds.errors import NothingToDispute
 from tonne.money.refunds.order_money import OrderMoney, add_refund, lock_money, settle
-from tonne.platform.db.batches import run_each
+from tonne.platform.db.batches import RowJob, run_each
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.values.context import Clock, Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order
@@ -114,12 +113,10 @@ FIRST_POLL = timedelta(days=30)
 _log = structlog.get_logger()
 
 
-class CheckPayments(Struct, frozen=True):
+class CheckPayments(RowJob, frozen=True):
     """A worker job. What an event says is never used: the payment is read from the gateway."""
 
-    database: Database
     gateways: Mapping[str, CardGateway]
-    clock: Clock
     schedule: RetrySchedule
 
     async def run_once(self) -> bool:
@@ -148,12 +145,10 @@ class CheckPayments(Struct, frozen=True):
         await self.database.commit(record_payment, charge, payment, held_until=held_until, now=self.clock())
 
 
-class PollGateways(Struct, frozen=True):
+class PollGateways(RowJob, frozen=True):
     """A worker job that finds what no event has reported: new refunds and disputes, and those that have changed."""
 
-    database: Database
     gateways: Mapping[str, CardGateway]
-    clock: Clock
 
     async def run_once(self) -> bool:
         """False if no gateway is to be polled now."""

@@ -5,9 +5,8 @@ from datetime import timedelta
 import asyncpg
 import structlog
 
-from tonne.platform.db.database import Database
+from tonne.platform.db.batches import RowJob
 from tonne.platform.http.request_log import store
-from tonne.platform.values.context import Clock
 
 # How long pages show a request.
 SHOWN = timedelta(days=7)
@@ -22,26 +21,22 @@ LOCK_TIMEOUT_MS = 300
 _log = structlog.get_logger()
 
 
-class PruneRequests:
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
+class PruneRequests(RowJob, frozen=True):
     async def run_once(self) -> bool:
         """Truncate the partitions whose turn comes next. True when there may be more to do.
 
         If the worker was away for days, partitions in use may have old rows: those are deleted.
         """
-        now = self._clock()
+        now = self.clock()
         for days in AHEAD:
             if not await self._truncate(store.slot_of(now + timedelta(days=days))):
                 return False
-        return await self._database.run(store.delete_requests, now - KEPT, BATCH_ROWS) == BATCH_ROWS
+        return await self.database.run(store.delete_requests, now - KEPT, BATCH_ROWS) == BATCH_ROWS
 
     async def _truncate(self, slot: int) -> bool:
         """False if the partition is locked: the next run tries again."""
         try:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 if await store.has_requests_any_account(tx, slot):
                     await tx.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
                     await store.truncate_slot(tx, slot)

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from tonne.platform.db.batches import RowJob
 from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import create_once
 from tonne.platform.db.one_transaction import OneTransaction
@@ -111,11 +112,7 @@ def _without_secret(creation: Creation, body: bytes) -> bytes:
 BATCH_ROWS = 1000
 
 
-class PruneResponses:
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
+class PruneResponses(RowJob, frozen=True):
     async def run_once(self) -> bool:
         """Remove one batch. True when there may be more."""
-        return await self._database.run(prune_responses, self._clock() - KEPT, BATCH_ROWS) == BATCH_ROWS
+        return await self.database.run(prune_responses, self.clock() - KEPT, BATCH_ROWS) == BATCH_ROWS

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.database import Connection, Database, value_of
+from tonne.platform.db.batches import RETRY_AFTER, RowJob, run_claimed
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS
-from tonne.platform.values.context import Actor, ActorKind, By, Clock, Mode
+from tonne.platform.values.context import Actor, ActorKind, By, Mode
 from tonne.selling.catalogue.errors import BundleNotFound
 from tonne.selling.catalogue.imports.store import acquire_import_lock, raise_version
 
@@ -147,20 +147,16 @@ BATCH = 100
 JOB = Actor(ActorKind.SYSTEM, "apply_price_changes")
 
 
-class ApplyPriceChanges:
+class ApplyPriceChanges(RowJob, frozen=True):
     EVERY_S: ClassVar[int] = 2
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
 
     async def run_once(self) -> bool:
         """Apply those whose time has come; false if there are none."""
         return await run_claimed(
-            self._database,
-            lambda tx, limit: claim_changes(tx, self._clock(), limit),
+            self.database,
+            lambda tx, limit: claim_changes(tx, self.clock(), limit),
             self._apply,
-            lambda tx, changes: postpone_changes(tx, changes, self._clock() + RETRY_AFTER),
+            lambda tx, changes: postpone_changes(tx, changes, self.clock() + RETRY_AFTER),
             limit=BATCH,
             failure_event="price_change_not_applied",
             describe=lambda change: {"price_change_id": change.id},
@@ -168,7 +164,7 @@ class ApplyPriceChanges:
 
     async def _apply(self, tx: Connection, changes: Sequence[PriceChange]) -> None:
         for change in changes:
-            await apply_price_change(tx, change, by=JOB.at(self._clock()))
+            await apply_price_change(tx, change, by=JOB.at(self.clock()))
 
 
 async def apply_price_change(tx: Connection, change: PriceChange, *, by: By) -> None:

@@ -12,12 +12,12 @@ from typing import ClassVar
 import structlog
 from msgspec import structs
 
-from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.batches import RETRY_AFTER, RowJobWithSettings, run_claimed
+from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion, format_tonnes
-from tonne.platform.values.context import By, Clock, job_actor
+from tonne.platform.values.context import By, job_actor
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderProject, OrderStatus, ProjectStatus
 from tonne.selling.orders.move_order import rewrite_documents
@@ -49,23 +49,18 @@ RECHECK = timedelta(minutes=10)
 _log = structlog.get_logger()
 
 
-class ResupplyOrders:
+class ResupplyOrders(RowJobWithSettings, frozen=True):
     """A job of the worker. One case is one transaction, so that a crash loses nothing that was done before."""
 
     EVERY_S: ClassVar[int] = 2
 
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._clock = clock
-        self._settings = settings
-
     async def run_once(self) -> bool:
         """Handle one due case; false if there is none."""
         return await run_claimed(
-            self._database,
-            lambda tx, limit: claim_cases(tx, self._clock(), limit),
+            self.database,
+            lambda tx, limit: claim_cases(tx, self.clock(), limit),
             self._handle,
-            lambda tx, cases: postpone_cases(tx, cases, self._clock() + RETRY_AFTER),
+            lambda tx, cases: postpone_cases(tx, cases, self.clock() + RETRY_AFTER),
             limit=1,
             failure_event="order_not_resupplied",
             describe=lambda case: {"order_id": case.order_id, "lot_id": case.lot_id},
@@ -74,9 +69,9 @@ class ResupplyOrders:
     async def _handle(self, tx: Connection, cases: Sequence[LotCase]) -> None:
         for case in cases:
             if case.state is CaseState.RESUPPLY:
-                await resupply(tx, case, self._settings, self._clock())
+                await resupply(tx, case, self.settings, self.clock())
             else:
-                await _reissue_if_retired(tx, case, self._settings, self._clock())
+                await _reissue_if_retired(tx, case, self.settings, self.clock())
 
 
 async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:

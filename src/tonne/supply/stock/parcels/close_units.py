@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from tonne.platform.db.batches import RETRY_AFTER, run_claimed
-from tonne.platform.db.database import Connection, Database
-from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock
+from tonne.platform.db.batches import RETRY_AFTER, RowJobWithSettings, run_claimed
+from tonne.platform.db.database import Connection
 
 BATCH = 1000
 
@@ -28,18 +26,13 @@ WHERE parcels.mode = keys.mode AND parcels.id = keys.id AND parcels.status = 'op
 """
 
 
-class CloseUnits:
+class CloseUnits(RowJobWithSettings, frozen=True):
     """A job of the worker: puts open units whose waiting time is over on the work list."""
-
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
-        self._database = database
-        self._clock = clock
-        self._settings = settings
 
     async def run_once(self) -> bool:
         """Close a batch; false if none is due."""
         return await run_claimed(
-            self._database,
+            self.database,
             self._claim,
             self._close_any_account,
             self._postpone,
@@ -49,13 +42,13 @@ class CloseUnits:
         )
 
     async def _claim(self, tx: Connection, limit: int) -> Sequence[asyncpg.Record]:
-        return await tx.fetch(CLAIM_UNITS, self._clock(), limit)
+        return await tx.fetch(CLAIM_UNITS, self.clock(), limit)
 
     async def _close_any_account(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
-        await tx.execute(CLOSE_UNITS, *_keys(units), self._settings.seller_name, self._clock())
+        await tx.execute(CLOSE_UNITS, *_keys(units), self.settings.seller_name, self.clock())
 
     async def _postpone(self, tx: Connection, units: Sequence[asyncpg.Record]) -> None:
-        await tx.execute(POSTPONE_UNITS, *_keys(units), self._clock() + RETRY_AFTER)
+        await tx.execute(POSTPONE_UNITS, *_keys(units), self.clock() + RETRY_AFTER)
 
 
 def _keys(units: Sequence[asyncpg.Record]) -> tuple[list[str], list[str]]:
