@@ -91,6 +91,8 @@ async def test_a_key_is_created_shown_once_used_rotated_and_revoked(
 
     new_id = next(each for each in await key_ids(services, "Web shop") if each != key_id)
     assert "cannot be undone" in (await owner.get(f"{base}/keys/{new_id}/revoke")).text
+    # An hour later, the change needs another sign-in.
+    await owner.sign_in(OWNER)
     answer = await owner.submit(f"{base}/keys/{new_id}/revoke")
     assert answer.headers["location"] == f"{base}/keys?done=key_revoked"
     assert (await calls(owner, new)).status_code == 401

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.clock import ManualClock
-from tests.support.people import PASSWORD, Person, add_user, last_mail, link_in_last_mail
+from tests.support.people import PASSWORD, Person, add_user, last_mails, link_in_last_mail
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.selling.users.model import Role
@@ -48,7 +48,8 @@ async def test_an_invitation_becomes_a_member_who_is_signed_in(
 ) -> None:
     answer = await owner.submit(f"{base}/people", email=NEW.upper(), role="finance")
     assert answer.headers["location"] == f"{base}/people?done=invited"
-    recipient, text = await last_mail(services)
+    [(told, _), (recipient, text)] = await last_mails(services)
+    assert told == "ann@ours.test", "who invites is told, too"
     assert recipient == NEW
     assert text.startswith("Ann Lee invites you to the dashboard of Ours, with the role Finance.")
     assert NEW in (await owner.get(f"{base}/people")).text

@@ -99,9 +99,15 @@ def user_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -
         script(f"POST {options}", access.user_form(you.passkey_options), None, *options_errors, body=FormIn),
         user(f"GET {passkey}", access.user_page(you.show_passkey), None, PasskeyNotFound),
         user(f"POST {passkey}/rename", access.user_form(you.rename_passkey), _SENT, *passkey_errors, body=FormIn),
-        user(f"POST {passkey}/remove", access.user_form(you.remove_passkey), _SENT, *passkey_errors, body=FormIn),
+        user(
+            f"POST {passkey}/remove",
+            access.user_form(you.remove_passkey, f"{passkey}/remove", (YOU, passkey)),
+            _SENT,
+            *passkey_errors,
+            body=FormIn,
+        ),
         *(
-            user(f"POST {path}", access.user_form(form), _SENT, *_FORM_ERRORS, body=FormIn)
+            user(f"POST {path}", access.user_form(form, path, (YOU,)), _SENT, *_FORM_ERRORS, body=FormIn)
             for path, form in forms.items()
         ),
     ]
@@ -119,7 +125,7 @@ def organisation_routes(sections: Sequence[OrganisationSection], access: PageAcc
             for path, (page, right) in section.pages.items():
                 routes.append(user(f"GET {base}{path}", access.member_page(mode, page, right), None, *errors))
             for path, (form, right) in section.forms.items():
-                submit = access.member_form(mode, form, right)
+                submit = access.member_form(mode, form, right, path=path, pages=section.pages)
                 size = section.uploads.get(path, MAX_BODY_BYTES)
                 routes.append(
                     user(f"POST {base}{path}", submit, _SENT, *errors, *_FORM_ERRORS, body=FormIn, max_body_bytes=size)
@@ -141,7 +147,7 @@ def operator_routes(sections: Sequence[OperatorSection], access: PageAccess, ren
             for path, page in section.pages.items():
                 routes.append(user(f"GET {base}{path}", access.operator_page(mode, page), None, *errors))
             for path, form in section.forms.items():
-                submit = access.operator_form(mode, form)
+                submit = access.operator_form(mode, form, path=path, pages=section.pages)
                 size = section.uploads.get(path, MAX_BODY_BYTES)
                 routes.append(
                     user(f"POST {base}{path}", submit, _SENT, *errors, *_FORM_ERRORS, body=FormIn, max_body_bytes=size)

@@ -33,6 +33,8 @@ from tonne.selling.users.sign_in import Sessions, SignIn
 RESETS = 5
 RESETS_PER_S = 1 / 300
 _TOO_MANY = N_("Too many requests for a new password. Wait a few minutes, then try again.")
+_NOTICE_CHANGED = "Your new password is set. Sign in with it."
+_NOTICE_AGAIN = "You signed in more than 30 minutes ago. To make this change, sign in again, then repeat it."
 _REPEAT_DIFFERS = "The two passwords differ. Enter the same password twice."
 
 
@@ -56,9 +58,10 @@ class SignInPage(Struct, frozen=True):
         """The form for e-mail address and password."""
         goal = safe_next(request.query("next")[0])
         session = await self.sessions.find(request)
-        if session is not None and session.is_complete:
+        again, changed = request.query("again", "changed")
+        if session is not None and session.is_complete and not again:
             return see_other(goal)
-        notice = "Your new password is set. Sign in with it." if request.query("changed")[0] else None
+        notice = _NOTICE_CHANGED if changed else _NOTICE_AGAIN if again else None
         return self.entrance(request, Form(), goal, notice=notice)
 
     async def submit(self, request: Request) -> Response:

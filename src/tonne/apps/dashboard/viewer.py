@@ -4,7 +4,7 @@ Every page of the dashboard is wrapped by `PageAccess`: a page that is not wrapp
 A form collects all faults, to show each beside its field.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import TypeVar
@@ -12,17 +12,21 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Database
+from tonne.apps.dashboard.security_forms import ENDING_FORMS, SECURITY_FORMS, page_of
+from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Endpoint, Request, Response
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Mode, Tenant, is_id
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.web.render import FormGuard, see_other
 from tonne.selling.users.act_as import ActAsPeriod, ActAsReadOnly, find_acting
 from tonne.selling.users.errors import RoleRefused
+from tonne.selling.users.link_store import revoke_password_links
 from tonne.selling.users.model import Membership, Right, User, UserSession, role_allows
-from tonne.selling.users.sign_in import Sessions, user_actor
-from tonne.selling.users.store import list_memberships
+from tonne.selling.users.security_mails import send_security_mail
+from tonne.selling.users.sign_in import Sessions, is_recent, user_actor
+from tonne.selling.users.store import list_memberships, revoke_sessions
 
 
 class Form:
@@ -200,6 +204,7 @@ class PageAccess(Struct, frozen=True):
     database: Database
     sessions: Sessions
     guard: FormGuard
+    settings: Settings
 
     def user_page(self, page: UserPage) -> Endpoint:
         async def show(request: Request) -> Response:
@@ -210,15 +215,33 @@ class PageAccess(Struct, frozen=True):
 
         return show
 
-    def user_form(self, form: UserForm) -> Endpoint:
+    def user_form(self, form: UserForm, path: str = "", pages: Collection[str] = ()) -> Endpoint:
+        """With `path`, one of SECURITY_FORMS is recognised. `pages` are those of its section."""
+        is_security = path in SECURITY_FORMS
+
         async def submit(request: Request) -> Response:
             fields = self.guard.check(request)
             session = await self.sessions.find(request)
             if session is None or not session.is_complete:
                 return see_other(SIGN_IN)
-            return await form(Viewer(request, session, user_actor(session.user, request)), Form(fields))
+            if is_security and not is_recent(session, self.sessions.now()):
+                return see_other(sign_in_again(page_of(request.location, path, pages)))
+            sent = Form(fields)
+            response = await form(Viewer(request, session, user_actor(session.user, request)), sent)
+            if is_security and not sent.faults:
+                await self.database.commit(self._protect, session, path)
+            return response
 
         return submit
+
+    async def _protect(self, tx: Connection, session: UserSession, path: str) -> None:
+        """After a change of security."""
+        user, message, now = session.user, SECURITY_FORMS[path], self.sessions.now()
+        if message is not None:
+            await send_security_mail(tx, self.settings, user, message)
+        if path in ENDING_FORMS:
+            await revoke_sessions(tx, user.id, now, but=session.id)
+            await revoke_password_links(tx, user.id, now)
 
     def member_page(self, mode: Mode, page: MemberPage, right: Right = Right.VIEW) -> Endpoint:
         async def show(viewer: Viewer) -> Response:
@@ -226,14 +249,16 @@ class PageAccess(Struct, frozen=True):
 
         return self.user_page(show)
 
-    def member_form(self, mode: Mode, form: MemberForm, right: Right) -> Endpoint:
+    def member_form(
+        self, mode: Mode, form: MemberForm, right: Right, *, path: str = "", pages: Collection[str] = ()
+    ) -> Endpoint:
         async def submit(viewer: Viewer, sent: Form) -> Response:
             member = await self._member(viewer, mode, right)
             if member.act_as is not None:
                 raise ActAsReadOnly
             return await form(member, sent)
 
-        return self.user_form(submit)
+        return self.user_form(submit, path, pages)
 
     def operator_page(self, mode: Mode, page: OperatorPage) -> Endpoint:
         async def show(viewer: Viewer) -> Response:
@@ -242,12 +267,12 @@ class PageAccess(Struct, frozen=True):
 
         return self.user_page(show)
 
-    def operator_form(self, mode: Mode, form: OperatorForm) -> Endpoint:
+    def operator_form(self, mode: Mode, form: OperatorForm, *, path: str = "", pages: Collection[str] = ()) -> Endpoint:
         async def submit(viewer: Viewer, sent: Form) -> Response:
             operator = _operator(viewer, mode)
             return see_other(SECOND_FACTOR_NEEDED) if operator is None else await form(operator, sent)
 
-        return self.user_form(submit)
+        return self.user_form(submit, path, pages)
 
     async def _member(self, viewer: Viewer, mode: Mode, right: Right) -> MemberViewer:
         """Raises DashboardPageNotFound for other organisations: a stranger cannot learn which exist."""
@@ -284,6 +309,11 @@ def _operator(viewer: Viewer, mode: Mode) -> OperatorViewer | None:
 def second_step(goal: str) -> str:
     """The page that asks for the second factor, then leads to the goal."""
     return f"/dashboard/code?next={quote(goal, safe='/')}"
+
+
+def sign_in_again(goal: str) -> str:
+    """The page that asks somebody who is signed in to prove it again, then leads to the goal."""
+    return f"{SIGN_IN}?again=1&next={quote(goal, safe='/')}"
 
 
 def _sign_in_url(session: UserSession | None, location: str) -> str:

@@ -1,7 +1,6 @@
 """The user's own page: passkeys, authenticator app, password, sessions. And the page behind an invitation's link."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from markupsafe import Markup
@@ -27,8 +26,6 @@ from tonne.selling.users.sign_in import Sessions, SignIn, is_recent
 from tonne.selling.users.store import count_recovery_codes, find_user_by_email, list_memberships
 
 YOU = "/dashboard/you"
-# Passkeys are added and removed only shortly after signing in: an unattended browser must not be enough.
-RECENT = timedelta(minutes=30)
 PASSKEY_NAME_MISSING = "Enter a name, such as the name of your device."
 
 
@@ -95,7 +92,7 @@ class YouPage(Struct, frozen=True):
             async with self.database.transaction() as tx:
                 await self._confirm(tx, viewer, form.value("code"))
                 codes = await self.second_factor.renew_codes(tx, viewer.user, actor=viewer.actor)
-        except (CodeRefused, SignInTooOld, RateLimited) as error:
+        except (CodeRefused, RateLimited) as error:
             form.fail("code" if viewer.user.totp_enabled else "", str(error))
             return await self._page(viewer, form)
         return await self._page(viewer, codes=codes)
@@ -113,14 +110,14 @@ class YouPage(Struct, frozen=True):
 
     async def passkey_options(self, viewer: Viewer, _: Form) -> Response:
         """What a new passkey must sign, as JSON for the page's script."""
-        self._require_recent(viewer)
+        if not is_recent(viewer.session, self.sessions.now()):
+            raise SignInTooOld
         return Response((await self.passkeys.registration_options(viewer.session)).encode())
 
     async def add_passkey(self, viewer: Viewer, form: Form) -> Response:
         name = form.text("passkey_name", PASSKEY_NAME_MISSING, longest=100)
         if not form.faults:
             with form.catch():
-                self._require_recent(viewer)
                 codes = await self.passkeys.register(viewer.session, form.raw("credential"), name, actor=viewer.actor)
                 return await self._page(viewer, codes=codes) if codes else see_other(f"{YOU}?done=passkey")
         return await self._page(viewer, form)
@@ -134,9 +131,8 @@ class YouPage(Struct, frozen=True):
 
     async def remove_passkey(self, viewer: Viewer, form: Form) -> Response:
         try:
-            self._require_recent(viewer)
             await self.passkeys.remove(viewer.user, viewer.request.path("passkey_id"), actor=viewer.actor)
-        except (SecondFactorNeeded, SignInTooOld) as error:
+        except SecondFactorNeeded as error:
             form.fail_with(error)
             return await self.show_passkey(viewer, form)
         return see_other(f"{YOU}?done=passkey_removed")
@@ -151,15 +147,9 @@ class YouPage(Struct, frozen=True):
         return see_other(f"{YOU}?done=sessions")
 
     async def _confirm(self, tx: Connection, viewer: Viewer, code: str) -> None:
-        """By a code of the app, or without an app by a recent sign-in with a passkey."""
+        """By a code of the app. Without an app, the recent sign-in with a passkey is enough."""
         if viewer.user.totp_enabled or not viewer.session.is_strong:
             await self.sign_in.accept_code(tx, viewer.user, code)
-        else:
-            self._require_recent(viewer)
-
-    def _require_recent(self, viewer: Viewer) -> None:
-        if not is_recent(viewer.session, self.sessions.now(), RECENT):
-            raise SignInTooOld
 
     async def show_passkey(self, viewer: Viewer, form: Form | None = None) -> Response:
         """To rename it, or to confirm its removal."""

@@ -67,7 +67,7 @@ def open_dashboard(
             settings=settings,
         ),
     )
-    return Dashboard(pages, PageAccess(database, sessions, guard), layout)
+    return Dashboard(pages, PageAccess(database, sessions, guard, settings), layout)
 
 
 def _oidc_gateway(settings: Settings, clock: Clock) -> OidcGateway | None:

@@ -68,7 +68,7 @@ class SecondFactorNeeded(TonneError, kind=Kind.CONFLICT, code="second_factor_nee
 
 
 class SignInTooOld(TonneError, kind=Kind.CONFLICT, code="sign_in_too_old"):
-    """A passkey is added or removed more than 30 minutes after the sign-in.
+    """A passkey is added more than 30 minutes after the sign-in.
 
     Sign in again.
     """

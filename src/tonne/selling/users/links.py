@@ -20,7 +20,7 @@ from tonne.selling.users.errors import AlreadyMember, LinkExpired, RoleRefused, 
 from tonne.selling.users.link_store import INVITATION, PASSWORD_RESET, UserLink
 from tonne.selling.users.model import Role, User, may_grant
 from tonne.selling.users.passwords import Passwords, check_new_password
-from tonne.selling.users.security_mails import send_password_changed
+from tonne.selling.users.security_mails import PASSWORD_CHANGED, send_security_mail
 from tonne.selling.users.sign_in import hash_token
 
 INVITATION_LASTS = timedelta(days=7)
@@ -167,7 +167,7 @@ class ChangePassword:
         await store.set_password_hash(tx, user.id, password_hash)
         await store.revoke_sessions(tx, user.id, now, but=but_session)
         await link_store.revoke_password_links(tx, user.id, now)
-        await send_password_changed(tx, self._settings, user.email)
+        await send_security_mail(tx, self._settings, user, PASSWORD_CHANGED)
         await audit.record(tx, None, "user.password_changed", by=actor.at(now), subject_id=user.id)
 
 

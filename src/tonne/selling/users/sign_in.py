@@ -34,6 +34,8 @@ LASTS = timedelta(days=14)
 IDLE = timedelta(hours=24)
 # For the second factor.
 INCOMPLETE_LASTS = timedelta(minutes=10)
+# Changes of security need a sign-in of this time: an unattended browser or a stolen session must not be enough.
+RECENT = timedelta(minutes=30)
 # How often `last_seen_at` is written.
 SEEN_EVERY = timedelta(minutes=1)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -69,6 +71,8 @@ class Sessions:
         """A new session, and its cookie. If it is complete, the browser is known from now on."""
         now, token = self._clock(), secrets.token_urlsafe(32)
         lasts = LASTS if is_complete else INCOMPLETE_LASTS
+        # Of a browser that signs in again, the old session is worth nothing any more.
+        await store.revoke_token(tx, hash_token(request.cookie(self._name)), now)
         agent = request.headers.get(b"user-agent", b"").decode("latin-1")[:_MAX_AGENT]
         session = UserSession(
             new_id("ses"),
@@ -124,9 +128,9 @@ def hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def is_recent(session: UserSession, now: datetime, within: timedelta) -> bool:
-    """Whether the user signed in a short time ago, which sensitive changes ask for."""
-    return now - session.created_at <= within
+def is_recent(session: UserSession, now: datetime) -> bool:
+    """Whether the user signed in a short time ago, which changes of security ask for."""
+    return now - session.created_at <= RECENT
 
 
 # Attempts for one e-mail address from one network, attempts in one known browser, and codes of one user: 10 at once,

@@ -285,6 +285,13 @@ async def revoke_session(tx: Connection, user_id: str, session_id: str, now: dat
     return await tx.fetchval(REVOKE_SESSION, user_id, session_id, now) is True
 
 
+REVOKE_ONE_SESSION = "UPDATE user_sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL"
+
+
+async def revoke_token(tx: Connection, token_hash: bytes, now: datetime) -> None:
+    await tx.execute(REVOKE_ONE_SESSION, token_hash, now)
+
+
 REVOKE_SESSIONS = """
 WITH devices AS (UPDATE users SET devices_since = $2 WHERE id = $1)
 UPDATE user_sessions SET revoked_at = $2 WHERE user_id = $1 AND revoked_at IS NULL AND id <> $3

@@ -13,6 +13,7 @@ from tests.support.mail_server import Mailbox, mail_server
 from tests.support.processes import free_port
 from tests.support.receivers import listening
 from tests.support.samples import parse_samples, total
+from tests.support.world import TESTER
 from tonne.platform.db.database import Database
 from tonne.platform.documents.mail.lanes import FAILED_CONNECTS, PAUSE_S, RESERVED, Lanes
 from tonne.platform.documents.mail.outbox import AWAY, Urgency
@@ -22,8 +23,9 @@ from tonne.platform.events.notification import EVERYTHING
 from tonne.platform.process.telemetry.metrics_text import render
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace, utc_now
+from tonne.selling.users.create_user import create_user
 from tonne.selling.users.links import send_password_reset
-from tonne.selling.users.security_mails import send_password_changed
+from tonne.selling.users.security_mails import PASSWORD_CHANGED, send_security_mail
 
 LANES = 4
 ADD = """
@@ -250,7 +252,8 @@ async def test_a_worker_that_stops_finishes_its_mails_and_gives_back_the_others(
 
 async def test_mails_about_signing_in_are_urgent(db: Database, settings: Settings) -> None:
     async with db.transaction() as tx:
-        await send_password_changed(tx, settings, "ada@ours.test")
+        user = await create_user(tx, "ada@ours.test", "Ada", password_hash=None, by=TESTER.now())
+        await send_security_mail(tx, settings, user, PASSWORD_CHANGED)
         await send_password_reset(tx, settings, "ada@ours.test", actor_name="ada", now=utc_now())
     assert (await count(db, "urgency = 0"), await count(db, "true")) == (2, 2)
 

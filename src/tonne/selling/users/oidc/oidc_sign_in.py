@@ -16,7 +16,7 @@ from tonne.selling.users import store
 from tonne.selling.users.links import accept_open_invitations
 from tonne.selling.users.model import User, UserSession
 from tonne.selling.users.oidc.oidc_provider import OidcIdentity, OidcRefused
-from tonne.selling.users.security_mails import send_identity_linked
+from tonne.selling.users.security_mails import IDENTITY_LINKED, send_security_mail
 from tonne.selling.users.sign_in import Sessions, record_sign_in, require_demo_is_local
 
 
@@ -82,7 +82,7 @@ class OidcSignIn:
         await audit.record(
             tx, None, "user.identity_linked", by=actor.at(now), subject_id=user.id, issuer=identity.issuer
         )
-        await send_identity_linked(tx, self._settings, user.email)
+        await send_security_mail(tx, self._settings, user, IDENTITY_LINKED, name=self._settings.oidc_name)
         return user
 
 

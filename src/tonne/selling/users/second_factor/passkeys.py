@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Clock, new_id
@@ -22,7 +23,7 @@ from tonne.selling.users.second_factor import passkey_store
 from tonne.selling.users.second_factor.passkey_domain import passkey_domain
 from tonne.selling.users.second_factor.passkey_store import Passkey
 from tonne.selling.users.second_factor.second_factor import drop_unused_codes, new_codes, require_other_factor
-from tonne.selling.users.security_mails import send_passkey_added, send_passkey_removed
+from tonne.selling.users.security_mails import PASSKEY_ADDED, PASSKEY_REMOVED, send_security_mail
 
 # Elsewhere `webauthn` is imported where it is used: the library takes time and memory in every process.
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Passkeys:
             await audit.record(
                 tx, None, "user.passkey_added", by=actor.at(now), subject_id=user.id, passkey_id=passkey.id
             )
-            await send_passkey_added(tx, self._settings, user.email, name)
+            await send_security_mail(tx, self._settings, user, PASSKEY_ADDED, name=one_line(name))
         return codes
 
     async def sign_in_options(self, purpose: Purpose, browser: str, user: User | None = None) -> str:
@@ -206,7 +207,7 @@ class Passkeys:
             await audit.record(
                 tx, None, "user.passkey_removed", by=actor.at(now), subject_id=user.id, passkey_id=passkey_id
             )
-            await send_passkey_removed(tx, self._settings, user.email, passkey.name)
+            await send_security_mail(tx, self._settings, user, PASSKEY_REMOVED, name=one_line(passkey.name))
 
     async def _verify_signature(
         self, tx: Connection, passkey: Passkey, credential: "AuthenticationCredential", challenge: bytes
