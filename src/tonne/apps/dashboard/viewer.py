@@ -228,7 +228,7 @@ class PageAccess(Struct, frozen=True):
                 return see_other(sign_in_again(page_of(request.location, path, pages)))
             sent = Form(fields)
             response = await form(Viewer(request, session, user_actor(session.user, request)), sent)
-            if is_security and not sent.faults:
+            if is_security and not sent.faults and response.headers.get("Location") != SECOND_FACTOR_NEEDED:
                 await self.database.commit(self._protect, session, path)
             return response
 
