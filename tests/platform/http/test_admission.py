@@ -44,6 +44,16 @@ async def test_ten_requests_of_100_ms_and_a_thousand_of_1_ms_get_the_same_share(
     assert max(differences) <= 100
 
 
+async def test_a_request_ends_although_its_payer_was_forgotten_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_MAX_PAYERS", 3)
+    shares = Admission(10, 5, 60)
+    await shares.enter("placing", takes_place=False)
+    for number in range(5):
+        await shares.enter(f"network{number}")
+        shares.leave(f"network{number}", 0)
+    shares.leave("placing", MS, takes_place=False)
+
+
 async def test_who_was_idle_does_not_wait_for_those_who_have_used_much() -> None:
     shares = Admission(1, 1, 60)
     await shares.enter("greedy")

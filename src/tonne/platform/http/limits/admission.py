@@ -64,7 +64,8 @@ class Admission:
 
     def leave(self, name: str, cost: int, *, takes_place: bool = True) -> None:
         """`cost` is in nanoseconds."""
-        payer = self._payers[name]
+        # One without a place may have been forgotten meanwhile.
+        payer = self._payers.get(name) or self._add(name)
         payer.tag += cost
         payer.running -= takes_place
         self._running -= takes_place
