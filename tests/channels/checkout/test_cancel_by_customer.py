@@ -53,6 +53,8 @@ async def test_the_page_of_a_paid_order_cancels_it_and_refunds_all(
     [charge] = await rows("SELECT amount_minor FROM charges")
     assert (refund["amount_minor"], refund["state"]) == (charge["amount_minor"], "succeeded")
     assert re.match("payer:lnk_", refund["requested_by"])
+    written = await rows("SELECT action, actor FROM audit_log WHERE actor LIKE 'payer:%'")
+    assert {(entry["action"], entry["actor"]) for entry in written} >= {("order.cancelled", refund["requested_by"])}
     # Once more, in another tab.
     again = await send(shopper, form)
     assert (again.status_code, "can no longer be cancelled" in again.text) == (409, True)

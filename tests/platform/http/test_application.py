@@ -76,12 +76,14 @@ async def post_in_pieces(app: Any, key: str, messages: Sequence[Message]) -> int
 
     scope = {
         "type": "http",
+        "http_version": "1.1",
         "method": "POST",
         "path": "/v1/orders/by-mass",
         "raw_path": b"/v1/orders/by-mass",
         "query_string": b"",
         "client": ("192.0.2.1", 1),
         "headers": [
+            (b"host", b"tonne.test"),
             (b"authorization", f"Bearer {key}".encode()),
             (b"content-type", b"application/json"),
             (b"transfer-encoding", b"chunked"),

@@ -154,6 +154,7 @@ NOT_AUDITED = {
     "POST /checkout/{token}/pay": "places an order, which is the record; it names the link",
     "POST /o/{token}/confirm": "sends the payer to the bank; the charge is the record",
     "POST /o/{token}/bank": "the simulated bank; the charge is the record",
+    "POST /o/{token}/cancel": "no API key: audited, see tests/channels/checkout/test_cancel_by_customer.py",
     "POST /card/{token}": "no API key: writes card.stored of the payer, see tests/money/cards/test_card_page.py",
     **dict.fromkeys(
         (f"POST /dashboard/{mode}/{{organisation_id}}{path}" for mode in ("live", "test") for path in OF_MEMBERS),

@@ -40,11 +40,12 @@ async def _send_half(services: Services, path: str = "/offset/x") -> tuple[list[
 
     scope = {
         "type": "http",
+        "http_version": "1.1",
         "method": "POST",
         "raw_path": path.encode(),
         "path": path,
         "query_string": b"",
-        "headers": [(b"content-length", b"100")],
+        "headers": [(b"host", b"tonne.test"), (b"content-length", b"100")],
         "client": ("203.0.113.9", 4711),
     }
     await build_app(services)(scope, receive, send)
