@@ -23,10 +23,10 @@ _PAGES = {
 
 
 def objective_of(method: str, path: str) -> str:
-    """The group of a route. Raises LookupError for a path that has none."""
+    """The group of a route. A test demands one of every route: the metrics of a request never fail it."""
     first, _, rest = path.removeprefix("/").partition("/")
     if first != "v1":
-        return _PAGES[first]
+        return _PAGES.get(first, NO_OBJECTIVE)
     if method in {"GET", "HEAD"}:
         return "read"
-    return "estimate" if path.endswith("/quote") else _CHANGES[rest.partition("/")[0]]
+    return "estimate" if path.endswith("/quote") else _CHANGES.get(rest.partition("/")[0], NO_OBJECTIVE)
