@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 WIDTHS = (360, 768, 1440)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -100,3 +100,20 @@ async def check_page(page: Page, name: str) -> None:
     await assert_no_overflow(page)
     await assert_accessible(page)
     await screenshot(page, name)
+
+
+async def check_page_that_reloads(page: Page, name: str) -> None:
+    """All checks of a page that reloads itself, which would remove what they add to it. Afterwards it reloads again."""
+
+    async def answer_without_reload(route: Route) -> None:
+        response = await route.fetch()
+        headers = {name: value for name, value in response.headers.items() if name != "refresh"}
+        assert headers != response.headers, f"{page.url} does not reload itself"
+        await route.fulfill(response=response, headers=headers)
+
+    url = page.url
+    await page.route(url, answer_without_reload)
+    await page.reload()
+    await check_page(page, name)
+    await page.unroute(url)
+    await page.reload()

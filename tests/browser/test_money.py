@@ -7,7 +7,7 @@ import pyotp
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.checks import check_page
+from tests.browser.checks import check_page, check_page_that_reloads
 from tests.browser.visit import Visit
 from tests.money.invoices.bank import EVE_IBAN, Line, camt_file
 from tests.money.invoices.billing import ADA, Billing
@@ -100,7 +100,7 @@ async def the_operator_books_a_statement(page: Page, base: str, books: Billing) 
     await page.get_by_label("File", exact=True).set_input_files(file)  # type: ignore[arg-type]
     await page.get_by_role("button", name="Show what would happen").click()
     await expect(page.get_by_role("heading", name="The file is being read")).to_be_visible()
-    await check_page(page, "operator-statement-reading")
+    await check_page_that_reloads(page, "operator-statement-reading")
     await books.run_jobs(books.services.import_uploads)
     await expect(page.get_by_role("heading", name="What the import would do")).to_be_visible(timeout=60_000)
     await check_page(page, "operator-statement")

@@ -205,7 +205,7 @@ WAITING = (
         FROM bank_transfers transfer
         WHERE transfer.state IN ('unmatched', 'overpaid') AND transfer.mode = 'live'
           AND transfer.imported_at < $1::timestamptz - interval '3 days'
-        ORDER BY transfer.imported_at
+        ORDER BY transfer.imported_at, transfer.id
         """,
         topic=Topic.BANK,
         patience=timedelta(days=3),
@@ -221,7 +221,7 @@ WAITING = (
         FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
         WHERE sent.status IN ('planned', 'exported') AND transfer.mode = 'live'
           AND sent.created_at < $1::timestamptz - interval '3 days'
-        ORDER BY sent.created_at
+        ORDER BY sent.created_at, sent.id
         """,
         topic=Topic.REFUNDS,
         patience=timedelta(days=3),
@@ -252,7 +252,7 @@ WAITING = (
         FROM doubtful_lines each
         WHERE each.is_same IS NULL AND each.mode = 'live'
           AND each.imported_at < $1::timestamptz - interval '3 days'
-        ORDER BY each.imported_at
+        ORDER BY each.imported_at, each.id
         """,
         topic=Topic.BANK,
         patience=timedelta(days=3),
