@@ -22,6 +22,7 @@ import msgspec
 import pytest
 import structlog
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from httpx._transports import asgi as httpx_asgi
 from httpx._transports import default as httpx_transports
 
 from tests.support.api_client import ApiClient
@@ -63,6 +64,9 @@ hypothesis.settings.load_profile("tonne")
 
 # Otherwise every client of httpx reads all trusted certificates again, for 50 ms, also for plain HTTP.
 httpx_transports.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
+
+# Otherwise every request looks for a package that is not installed, in all folders that Python imports from.
+httpx_asgi.is_running_trio = lambda: False
 
 # Connections are kept for many tests: each plans a statement once, also the long ones that check all invariants.
 asyncpg.connect = functools.partial(  # type: ignore[assignment]
@@ -116,10 +120,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in the order that this number decides.")
 
 
+# What is imported and collected stays: looking for garbage takes a seventh of the time until the first test runs.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Garbage collections do not look at what was imported: they would take a seventh of the time of small tests."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from bench.peer import fill
-from bench.peer.app import create_app
 from tests.conftest import Server
 from tests.support.api_client import ApiClient
 from tests.support.world import World
@@ -32,6 +30,10 @@ async def orders(api: ApiClient, estimate_id: str) -> list[dict[str, Any]]:
 async def peer(
     server: Server, services: Services, world: World, orders: list[dict[str, Any]]
 ) -> AsyncIterator[ApiClient]:
+    # Every test process would import FastAPI and SQLAlchemy for a second.
+    from bench.peer import fill  # noqa: PLC0415
+    from bench.peer.app import create_app  # noqa: PLC0415
+
     name = await server.clone_of("template0")
     await fill.create_tables(server.url(name))
     tenants = [(world.ours_test.scope, world.ours_test.key), (world.theirs_test.scope, world.theirs_test.key)]
