@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import Databases
 
 # More than most tests need at once. The others are closed after the test that opened them.
-KEPT_CONNECTIONS = 3
+KEPT_CONNECTIONS = 10
 # Deleted rows stay in the tables and their indexes until then.
 VACUUM_EVERY = 200
 SCHEMA_CHANGED = "TS001"
