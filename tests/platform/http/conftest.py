@@ -58,6 +58,19 @@ def live_server(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Ite
         process.stop()
 
 
+_documents: list[bytes] = []
+
+
+@pytest.fixture
+async def openapi_json(api: ApiClient) -> bytes:
+    """The OpenAPI document, of the first test of a process that needs it: it is always the same, and takes long."""
+    if not _documents:
+        answer = await api.http.get("/openapi.json")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+        _documents.append(answer.content)
+    return _documents[0]
+
+
 @pytest.fixture
 async def live_api(live_server: LiveServer, world: World) -> AsyncIterator[ApiClient]:
     """The live server as `ours` in test mode sees it."""
