@@ -105,6 +105,7 @@ class _Exchange:
         self._seen = seen
         self._headers = headers
         self._body_read = False
+        self._closes = False
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -114,6 +115,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self._closes = _CLOSE in message.get("headers", ())
             message["headers"] = [
                 *message.get("headers", ()),
                 *self._seen.pop("headers", ()),
@@ -128,7 +130,7 @@ class _Exchange:
         await self._send(message)
 
     def _has_unread_body(self) -> bool:
-        if self._body_read:
+        if self._body_read or self._closes:
             return False
         headers = dict(self._scope["headers"])
         return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers

@@ -72,8 +72,10 @@ class Application:
         self._show_error = show_error
         # Bodies that are being received, by client.
         self._half_read: Counter[str] = Counter()
-        # Requests that wait for the first part of their body.
+        # Requests that wait for the first part of their body, by client.
+        self._not_begun: Counter[str] = Counter()
         self._first_parts: SharedTimer[asyncio.Task[Any]] = SharedTimer(BODY_WITHIN_S, asyncio.Task.cancel)
+        self._crowded_first_parts: SharedTimer[asyncio.Task[Any]] = SharedTimer(CROWDED_WITHIN_S, asyncio.Task.cancel)
         self._start = start
         self._stop = stop
 
@@ -184,47 +186,47 @@ class Application:
         """The whole body. A body that is too large is read only as far as is needed to know that.
 
         One client may have only so many bodies half sent: each costs a connection and memory until the time limit. More
-        than that have stricter limits.
+        than that have stricter limits. A client whose body does not come is not waited for after the response.
         """
         declared = headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > max_bytes:
             raise errors.too_large(max_bytes)
-        message = await self._receive_first(receive)
+        name = limit_name(client)
+        message = await self._receive_first(receive, name)
         body, more = message.get("body", b""), bool(message.get("more_body", False))
         if not more and message["type"] != "http.disconnect":
             return _checked(body, max_bytes)
-        name = limit_name(client)
         size = max_bytes // MAX_BODY_BYTES
         is_crowded = self._half_read[name] + size > MAX_HALF_READ
         self._half_read[name] += size
         try:
             async with asyncio.timeout(CROWDED_WITHIN_S if is_crowded else BODY_WITHIN_S):
                 return await _read_rest(receive, message, min(max_bytes, CROWDED_BYTES) if is_crowded else max_bytes)
-        except (TimeoutError, errors.BodyTooLarge) as error:
+        except TimeoutError as error:
+            raise _given_up(is_crowded=is_crowded) from error
+        except errors.BodyTooLarge as error:
             if is_crowded:
-                quota = Quota(allowed=False, remaining=0, retry_after_s=BODY_WITHIN_S)
-                raise rate_limited(quota, _TOO_MANY_INCOMPLETE) from error
-            if isinstance(error, TimeoutError):
-                raise errors.BodyTimeout from error
+                raise _too_many_incomplete() from error
             raise
         finally:
-            self._half_read[name] -= size
-            if not self._half_read[name]:
-                del self._half_read[name]
+            _subtract(self._half_read, name, size)
 
-    async def _receive_first(self, receive: Receive) -> Message:
-        """Like `asyncio.timeout`, but with the shared timer."""
+    async def _receive_first(self, receive: Receive, name: str) -> Message:
+        """Like `asyncio.timeout`, but with a shared timer."""
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         cancellations = task.cancelling()
-        limit = self._first_parts.start(task)
+        self._not_begun[name] += 1
+        is_crowded = self._not_begun[name] > MAX_HALF_READ
+        limit = (self._crowded_first_parts if is_crowded else self._first_parts).start(task)
         try:
             return await receive()
         except asyncio.CancelledError as error:
             if limit.is_over and task.uncancel() <= cancellations:
-                raise errors.BodyTimeout from error
+                raise _given_up(is_crowded=is_crowded) from error
             raise
         finally:
             limit.end()
+            _subtract(self._not_begun, name, 1)
 
 
 async def _read_rest(receive: Receive, message: Message, max_bytes: int) -> bytes:
@@ -241,6 +243,23 @@ async def _read_rest(receive: Receive, message: Message, max_bytes: int) -> byte
         message = await receive()
         parts.append(message.get("body", b""))
         size += len(parts[-1])
+
+
+def _subtract(counter: Counter[str], name: str, number: int) -> None:
+    counter[name] -= number
+    if not counter[name]:
+        del counter[name]
+
+
+def _given_up(*, is_crowded: bool) -> TonneError:
+    """The connection is closed at once: the rest of the body is not on its way."""
+    error = _too_many_incomplete() if is_crowded else errors.BodyTimeout()
+    error.headers["Connection"] = "close"
+    return error
+
+
+def _too_many_incomplete() -> errors.RateLimited:
+    return rate_limited(Quota(allowed=False, remaining=0, retry_after_s=BODY_WITHIN_S), _TOO_MANY_INCOMPLETE)
 
 
 def _checked(body: bytes, max_bytes: int) -> bytes:
