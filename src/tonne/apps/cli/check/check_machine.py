@@ -12,13 +12,11 @@ from urllib.parse import urlsplit
 import click
 
 from tonne.apps.cli.check.check_result import CheckResult
-from tonne.apps.cli.operations.processes import check_port_free, responds
+from tonne.apps.cli.operations.processes import check_port_free, open_files_needed, responds
 from tonne.platform.http.telemetry import require_telemetry
 from tonne.platform.settings.load_settings import CONFIG_VARIABLE, kubernetes_variables, setting_files
 from tonne.platform.settings.settings import SETTING_NAMES, Settings, SettingsError
 
-# Requests in progress per api process, each with a connection, and what the process needs besides.
-DESCRIPTORS = 8192 + 512
 # Below the first, a busy day fills the disk before anybody reads the warning; below the second, PostgreSQL stops soon.
 FEW_BYTES, TOO_FEW_BYTES = 5_000_000_000, 500_000_000
 
@@ -177,8 +175,9 @@ def _disk(settings: Settings) -> CheckResult:
 
 
 def _descriptors(settings: Settings) -> CheckResult:
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = DESCRIPTORS + settings.database_connections + settings.webhook_concurrency
+    # `tonne api` and `tonne worker` raise the other limit themselves, up to this one.
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = open_files_needed(settings)
     if limit != resource.RLIM_INFINITY and limit < needed:
         return CheckResult.warning(
             "open files",

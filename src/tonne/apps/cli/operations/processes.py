@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import http.client
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -47,7 +48,29 @@ from tonne.platform.settings.settings import Settings
 # Beyond the longest webhook request: a worker that is killed leaves its leases to expire.
 STOP_MARGIN_S = 10.0
 READY_WITHIN_S = 30.0
+# Connections of clients per api process, busy or not. A client that sends a body slowly holds one until its time limit.
+MAX_CONNECTIONS = 8192
+# What a process opens besides: files, pipes, connections to other services.
+_OTHER_FILES = 256
 WITH_PARENT = click.option("--stop-with-parent", "with_parent", is_flag=True, hidden=True)
+
+
+def open_files_needed(settings: Settings) -> int:
+    return MAX_CONNECTIONS + _OTHER_FILES + settings.database_connections + settings.webhook_concurrency
+
+
+def allow_open_files(settings: Settings) -> int:
+    """Raise the limit of open files as far as this process may, and return how many connections of clients fit.
+
+    Shells and systemd allow 1,024 unless they are told otherwise, and far more to a process that asks. A process that
+    accepts more connections than it has files for can neither open its templates nor its database.
+    """
+    needed = open_files_needed(settings)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(64, min(MAX_CONNECTIONS, most - _OTHER_FILES - settings.database_connections))
 
 
 def check_port_free(settings: Settings) -> None:
@@ -173,6 +196,7 @@ def worker(with_parent: bool) -> None:
         else:
             check_metrics_port_free(settings)
             check_worker_port_free(settings)
+        allow_open_files(settings)
         start_telemetry(settings, "worker")
         try:
             with open_database(settings) as url:
@@ -221,8 +245,6 @@ _GRANIAN_LOGS = {
 }
 HEADERS_WITHIN_MS = 5_000
 BACKLOG = 4096
-# Requests in progress per process. Clients that send a body slowly hold one each until the time limit of bodies.
-MAX_REQUESTS = 8192
 
 
 @click.command()
@@ -258,7 +280,7 @@ def api(with_parent: bool) -> None:
                 http=HTTPModes.http1,
                 http1_settings=HTTP1Settings(header_read_timeout=HEADERS_WITHIN_MS),
                 backlog=BACKLOG,
-                backpressure=MAX_REQUESTS,
+                backpressure=allow_open_files(settings),
                 websockets=False,
                 loop=Loops.uvloop,
                 workers=settings.api_processes,
