@@ -2,9 +2,12 @@
 
 import contextlib
 import socket
+import socketserver
 import ssl
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -177,3 +180,60 @@ def test_security_1_half_sent_requests_of_one_address_are_limited(site: Site) ->
         refused = same.get("/v1/orders")
         assert (refused.status_code, codes(refused)) == (429, ["rate_limited"])
         assert refused.headers["retry-after"] == "10"
+
+
+@pytest.mark.parametrize("name", ["nginx", "haproxy"])
+def test_what_reaches_tonne_names_one_host_in_lines_that_end_with_crlf(name: str, tmp_path: Path) -> None:
+    """Tonne and a proxy that read a request differently would be two servers: SECURITY.md says what they do instead."""
+    authority, end = Authority(tmp_path), b"\r\nConnection: close\r\n\r\n"
+    with _Upstream() as upstream:
+        proxy = Proxy(tmp_path, authority, [upstream.server_address[1]], free_port(), free_port())
+        tls = ssl.create_default_context(cafile=authority.ca_file)
+
+        def status_of(request: bytes) -> bytes:
+            with (
+                socket.create_connection((HOST, proxy.https_port), timeout=30) as raw,
+                tls.wrap_socket(raw, server_hostname=HOST) as client,
+            ):
+                client.sendall(request)
+                return client.recv(65536).split()[1]
+
+        with proxy.nginx() if name == "nginx" else proxy.haproxy():
+            first = b"GET /v1/orders HTTP/1.1\r\n"
+            assert status_of(first + b"Host: a\r\nHost: b" + end) == b"400"
+            assert status_of(b"GET evil.example:80 HTTP/1.1\r\nHost: a" + end) == b"400"
+            assert status_of(b"GET http://a/metrics HTTP/1.1\r\nHost: a" + end) == b"404"
+            upstream.requests.clear()
+            assert status_of(b"GET /v1/orders HTTP/1.1\nHost: a\nX-Two: b\nConnection: close\n\n") == b"200"
+            assert status_of(b"GET http://a/v1/orders HTTP/1.1\r\nHost: a" + end) == b"200"
+            found = [each for each in upstream.requests if b"/v1/orders" in each]
+            assert len(found) == 2
+            for each in found:
+                assert b"\n" not in each.replace(b"\r\n", b"")
+                assert each.lower().count(b"\r\nhost: a\r\n") == each.lower().count(b"\r\nhost:") == 1
+
+
+class _Upstream(socketserver.ThreadingTCPServer):
+    """In the place of Tonne: records each request as it arrives, and returns 200."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.requests: list[bytes] = []
+        super().__init__((HOST, 0), _Recorded)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Recorded(socketserver.BaseRequestHandler):
+    server: _Upstream
+
+    def handle(self) -> None:
+        request = b""
+        while b"\r\n\r\n" not in request and (part := self.request.recv(65536)):
+            request += part
+        self.server.requests.append(request)
+        self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
