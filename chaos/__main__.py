@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import random
 import shutil
 import signal
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from chaos.checker import Tally, check
 from chaos.cluster import Cluster
-from chaos.failover.patroni_cluster import PatroniCluster, install
+from chaos.failover.machines import Machines
+from chaos.failover.patroni_cluster import NODES, PatroniCluster, install
 from chaos.model import NotAsExpected
 from chaos.report import Report
 from chaos.scenario import Scenario
@@ -89,12 +91,15 @@ async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
             await postgres.close()
     if replicated := [scenario for scenario in scenarios if scenario.family == FAILOVER]:
         install()
-        patroni = PatroniCluster(folder / "patroni")
+        machines = Machines(NODES.values()) if os.geteuid() == 0 else None
+        patroni = PatroniCluster(folder / "patroni", machines)
         try:
             await patroni.start()
             await _play_all(replicated, patroni, folder, report, limit_s=FAILOVER_LIMIT_S)
         finally:
             await patroni.close()
+            if machines is not None:
+                machines.remove()
     report.print_summary(time.monotonic() - started)
     return report.failed > 0
 

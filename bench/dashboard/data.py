@@ -3,7 +3,6 @@
 Objects of which a page shows only one are inserted as they are, so the data is not consistent afterwards.
 """
 
-import secrets
 from pathlib import Path
 
 import msgspec
@@ -14,16 +13,11 @@ from bench.environment import SECRET_KEY, Environment
 from bench.growth import probes
 from bench.report import NotMeasured
 from tests.support.orders import place
-from tests.support.people import password_hash
-from tests.support.world import TESTER
+from tests.support.people import sign_in_owner
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope, new_id, utc_now
-from tonne.selling.users.create_user import create_user, grant_role
-from tonne.selling.users.model import Role, UserSession
-from tonne.selling.users.sign_in import LASTS, hash_token
-from tonne.selling.users.store import insert_session
 
 INVOICES = 30
 
@@ -50,8 +44,8 @@ async def prepare(environment: Environment) -> dict[str, str]:
             await tx.execute(statement, scope.organisation_id, MODE)
         await _insert_with_ids(tx, scope)
         return {
-            "organisation": await _sign_in(tx, "owner@bench.test", scope.organisation_id),
-            "operator": await _sign_in(tx, "operator@bench.test", None),
+            "organisation": await sign_in_owner(tx, "owner@bench.test", scope.organisation_id),
+            "operator": await sign_in_owner(tx, "operator@bench.test", None),
         }
 
 
@@ -180,31 +174,3 @@ async def _insert_with_ids(tx: Connection, scope: Scope) -> None:
     await tx.execute(STAGE_FILE, import_id)
     await tx.execute(ATTEMPT, scope.organisation_id, MODE, new_id("att"))
     await tx.execute(PARKED, scope.organisation_id, MODE, scope.account_id)
-
-
-async def _sign_in(tx: Connection, email: str, organisation_id: str | None) -> str:
-    """A user with a complete session that had a second factor. Returns the cookie."""
-    now, token = utc_now(), secrets.token_urlsafe(32)
-    user = await create_user(
-        tx,
-        email,
-        "Bench",
-        password_hash=password_hash(),
-        is_operator=organisation_id is None,
-        by=TESTER.at(now),
-    )
-    if organisation_id is not None:
-        await grant_role(tx, organisation_id, user.id, Role.OWNER, by=TESTER.at(now))
-    session = UserSession(
-        new_id("ses"),
-        user,
-        is_complete=True,
-        is_strong=True,
-        created_at=now,
-        last_seen_at=now,
-        expires_at=now + LASTS,
-        address="127.0.0.1",
-        agent="bench",
-    )
-    await insert_session(tx, session, hash_token(token))
-    return f"tonne_session={token}"

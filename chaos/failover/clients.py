@@ -60,6 +60,10 @@ class Clients:
         self._hooks = [await cluster.open_hook(f"receiver-{number}") for number in range(ORGANISATIONS)]
         for _ in range(2):
             cluster.start_worker()
+        # Before the clients take all cores, of which the start of a worker needs one for seconds.
+        for hook in self._hooks:
+            await cluster.place(hook.organisation, 1)
+        await cluster.until(lambda: all(hook.receiver.exchanges for hook in self._hooks), "all deliver", 30)
         timeout = aiohttp.ClientTimeout(total=ANSWERED_WITHIN_S)
         async with (
             aiohttp.ClientSession(f"http://{HOST}:{cluster.port}", timeout=timeout) as http,
@@ -70,7 +74,7 @@ class Clients:
                     tasks.create_task(self._order(http, hook.organisation, self._client()))
                 tasks.create_task(self._read(http, hook.organisation, self._client()))
             try:
-                await cluster.until(lambda: all(hook.receiver.exchanges for hook in self._hooks), "all deliver", 30)
+                await cluster.until(lambda: all(each.longest_s for each in self._clients), "all clients succeed", 30)
                 yield self
                 await asyncio.sleep(1.0)
             finally:

@@ -22,8 +22,11 @@ STOP_WITHIN_S = 20.0
 class Daemon:
     """A command in the foreground that ends with this process, even if this process is killed."""
 
-    def __init__(self, command: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
-        self._command = [*unprivileged(), "setpriv", "--pdeathsig", "TERM", "--", *command]
+    def __init__(
+        self, command: Sequence[str], variables: Mapping[str, str], log: Path, wrapper: Sequence[str] = ()
+    ) -> None:
+        """`wrapper` executes the command that follows it, for example on another machine."""
+        self._command = [*wrapper, *unprivileged(), "setpriv", "--pdeathsig", "TERM", "--", *command]
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("PG", "PATRONI", "ETCD"))
         }

@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import asyncpg
 
+from chaos.failover.machines import Machines
 from chaos.failover.member import Daemon, Member, find_program
 from chaos.model import NotAsExpected
 from tests.support.postgres import Databases
@@ -24,8 +25,8 @@ from tonne.platform.db.server.postmaster import postgres_binaries
 
 SAMPLES = ROOT / "deploy" / "patroni"
 INSTALLED = ROOT / "var" / "patroni"
-# The addresses of the samples are 10.0.0.11 to 13; here they are 127.0.0.11 to 13.
-SAMPLE_NETWORK, NETWORK = "10.0.0.", "127.0.0."
+# The addresses of the samples are 10.0.0.11 to 13; here they are 127.0.0.11 to 13, or those of `Machines`.
+SAMPLE_NETWORK, LOOPBACK = "10.0.0.", "127.0.0."
 NODES = {"node1": "11", "node2": "12", "node3": "13"}
 SAMPLE_PORTS = ("5432", "8008", "2379", "2380", "5000", "5001")
 SAMPLE_PATHS = {
@@ -51,15 +52,17 @@ _LOGGED = re.compile(rf"^([\d-]+ [\d:.]+) UTC \[\d+\] LOG:  ({STOPPED}|{PROMOTED
 
 
 class PatroniCluster(Databases):
-    """`url` leads through HAProxy to the primary."""
+    """`url` leads through HAProxy to the primary. Without `machines`, all addresses are loopback addresses."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, machines: Machines | None = None) -> None:
         super().__init__(self._url)
         self._folder = folder
+        self._machines = machines
+        self._network = LOOPBACK if machines is None else machines.network
         folder.mkdir(parents=True)
         self._ports = {sample: str(free_port()) for sample in SAMPLE_PORTS}
         self.passwords = _variables(SAMPLES / "node.env")
-        self.members = [self._member(name, NETWORK + ending) for name, ending in NODES.items()]
+        self.members = [self._member(name, self._network + ending) for name, ending in NODES.items()]
         config = folder / "haproxy.cfg"
         config.write_text(self._local((SAMPLES / "haproxy.cfg").read_text(encoding="utf-8"), folder), encoding="utf-8")
         command = (find_program("haproxy"), "-db", "-f", str(config))
@@ -81,11 +84,45 @@ class PatroniCluster(Databases):
     async def restore(self) -> None:
         """Undo what a scenario did: all members run with the recommended configuration."""
         for member in self.members:
+            if self._machines is not None:
+                self.mend(member)
             member.etcd.start()
             member.resume()
             member.patroni.start()
         await self.configure(RECOMMENDED)
         await self.until_healthy()
+
+    # The network ------------------------------------------------------------------------------------------------------
+
+    def cut_off(self, member: Member) -> None:
+        """From now on nothing reaches this machine, and nothing that it sends arrives. Its processes run on."""
+        self._network_of_machines.cut(NODES[member.name])
+
+    def mend(self, member: Member) -> None:
+        self._network_of_machines.mend(NODES[member.name])
+
+    async def commits_on(self, member: Member, sql: str, within_s: float) -> bool:
+        """Whether a client on this machine itself is told that this statement was committed."""
+        command = self._network_of_machines.command_on(NODES[member.name])
+        url = f"{self._login}@{member.address}:{self._ports['5432']}/postgres"
+        psql = await asyncio.create_subprocess_exec(
+            *(*command, str(postgres_binaries() / "psql"), "-qc", sql, url),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            async with asyncio.timeout(within_s):
+                return await psql.wait() == 0
+        except TimeoutError:
+            psql.kill()
+            await psql.wait()
+            return False
+
+    @property
+    def _network_of_machines(self) -> Machines:
+        if self._machines is None:
+            raise NotAsExpected("run it as root: each database machine needs a network of its own")
+        return self._machines
 
     # Addresses and files --------------------------------------------------------------------------------------------
 
@@ -113,7 +150,7 @@ class PatroniCluster(Databases):
         """The text of a sample with the addresses, ports and folders of this cluster."""
         for sample, path in SAMPLE_PATHS.items():
             text = text.replace(sample, path.format(folder=folder, binaries=postgres_binaries()))
-        text = text.replace(SAMPLE_NETWORK, NETWORK)
+        text = text.replace(SAMPLE_NETWORK, self._network)
         for sample, port in self._ports.items():
             text = text.replace(f":{sample}", f":{port}").replace(f"port {sample}", f"port {port}")
         return text
@@ -138,9 +175,11 @@ class PatroniCluster(Databases):
         if platform.machine() == "aarch64":
             # Debian's etcd starts on this architecture only when told to.
             etcd_variables["ETCD_UNSUPPORTED_ARCH"] = "arm64"
-        etcd = Daemon((find_program("etcd"),), etcd_variables, folder / "etcd.log")
+        place = () if self._machines is None else self._machines.command_on(NODES[name])
+        etcd = Daemon((find_program("etcd"),), etcd_variables, folder / "etcd.log", place)
         command = (str(INSTALLED / "bin" / "patroni"), str(config))
-        return Member(name, address, folder, etcd, Daemon(command, variables("node.env"), folder / "patroni.log"))
+        patroni = Daemon(command, variables("node.env"), folder / "patroni.log", place)
+        return Member(name, address, folder, etcd, patroni)
 
     # Patroni --------------------------------------------------------------------------------------------------------
 

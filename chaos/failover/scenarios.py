@@ -1,4 +1,4 @@
-"""The primary changes, dies or hangs, etcd is lost, or replicas lag, under load on a Patroni cluster.
+"""The primary changes, dies, hangs or is cut off, etcd is lost, or replicas lag, under load on a Patroni cluster.
 
 Clients must get nothing but successes and 503 with Retry-After, for a limited time, and the checker finds everything.
 """
@@ -20,9 +20,15 @@ SWITCHOVERS = 3
 SWITCHOVER_S = 3.0
 KILLED_S = 2.0
 FROZEN_S = 5.0
+# The same, and etcd may lose its leader with the machine: the next one is elected and renews all leases, for its
+# election timeout of a second more.
+PARTITION_S = FROZEN_S + 3.0
 # A frozen replica is dropped after wal_sender_timeout; Patroni notices in its next loop. The rest is the machine's.
 REPLICA_DROPPED_S = 5.0 + 5.0 + 5.0
 ALL_DELIVERED_WITHIN_S = 60.0
+CREATE_CUT_OFF = "CREATE TABLE cut_off (at timestamptz NOT NULL DEFAULT clock_timestamp())"
+# Until shortly before the lease of the cut-off primary ends.
+CUT_OFF_TRIES, CUT_OFF_WITHIN_S = 5, 3.0
 # Longer than Patroni waits for etcd before it stops the primary, and than the ttl.
 WITHOUT_ETCD_S = 30.0
 # How long replicas lag before the primary dies. A commit that waits for a replica has then exceeded its time limit.
@@ -97,6 +103,36 @@ async def frozen(cluster: Cluster) -> None:
         await clients.until_notified()
         primary.resume()
         await cluster.patroni.until_healthy()
+    await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)
+
+
+@scenario("failover-partition", within_s=WITHIN_S, settings=SETTINGS, family=FAMILY)
+async def partition(cluster: Cluster) -> None:
+    """The machine of the primary is cut off from etcd, the replicas and the clients, and everything on it runs on."""
+    fired = cluster.announce("primary cut off")
+    tried = cluster.announce("commits tried on the cut-off machine", 2)
+    patroni = cluster.patroni
+    await patroni.restore()
+    async with Clients(cluster).running() as clients:
+        primary = await patroni.primary()
+        process = primary.patroni.process
+        cluster.require(await patroni.commits_on(primary, CREATE_CUT_OFF, 10.0), "the primary accepts no local client")
+        async with clients.measured("partition", await patroni.ttl_s() + PARTITION_S):
+            patroni.cut_off(primary)
+            fired()
+            # Nobody could find what a primary confirms whose replicas do not have it.
+            for _ in range(CUT_OFF_TRIES):
+                is_committed = await patroni.commits_on(primary, "INSERT INTO cut_off DEFAULT VALUES", CUT_OFF_WITHIN_S)
+                cluster.require(not is_committed, "the cut-off primary confirmed a commit")
+                tried()
+        await clients.until_notified()
+        cluster.require(await patroni.primary() is not primary, "the cut-off machine is still the primary")
+        cluster.require(primary.patroni.process == process, "Patroni did not run on")
+        patroni.mend(primary)
+        await patroni.until_healthy()
+        async with patroni.connection() as connection:
+            cluster.require(await connection.fetchval("SELECT count(*) FROM cut_off") == 0, "its commits were kept")
+            await connection.execute("DROP TABLE cut_off")
     await cluster.until_delivered(ALL_DELIVERED_WITHIN_S)
 
 

@@ -3,6 +3,7 @@
 import email as mails
 import email.policy
 import re
+import secrets
 from functools import cache
 
 import httpx
@@ -10,9 +11,13 @@ import pyotp
 
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import new_id, utc_now
 from tonne.selling.users.create_user import create_user, grant_role
-from tonne.selling.users.model import Role, User
+from tonne.selling.users.model import Role, User, UserSession
 from tonne.selling.users.passwords import hash_password
+from tonne.selling.users.sign_in import LASTS, hash_token
+from tonne.selling.users.store import insert_session
 
 PASSWORD = "seven green bicycles"  # noqa: S105 - of test users
 TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
@@ -40,6 +45,37 @@ async def add_user(
         if organisation_id is not None:
             await grant_role(tx, organisation_id, user.id, role, by=TESTER.now())
     return user
+
+
+async def sign_in_owner(tx: Connection, email: str, organisation_id: str | None) -> str:
+    """A new owner, or without an organisation an operator, with a complete session that had a second factor.
+
+    Returns the cookie.
+    """
+    now, token = utc_now(), secrets.token_urlsafe(32)
+    user = await create_user(
+        tx,
+        email,
+        "Ann Lee",
+        password_hash=password_hash(),
+        is_operator=organisation_id is None,
+        by=TESTER.at(now),
+    )
+    if organisation_id is not None:
+        await grant_role(tx, organisation_id, user.id, Role.OWNER, by=TESTER.at(now))
+    session = UserSession(
+        new_id("ses"),
+        user,
+        is_complete=True,
+        is_strong=True,
+        created_at=now,
+        last_seen_at=now,
+        expires_at=now + LASTS,
+        address="127.0.0.1",
+        agent="test",
+    )
+    await insert_session(tx, session, hash_token(token))
+    return f"tonne_session={token}"
 
 
 class Person:
