@@ -36,6 +36,9 @@ FAILOVER_LIMIT_S = 3000.0
 # Needs the history of the repository for the old release.
 UPGRADES = "upgrades"
 ATTACK = "attack"
+# Need Prometheus and Alertmanager. Seconds of the rules cannot be made shorter than they are.
+ALERTS, ALERTS_SHORT = "alerts", "alerts-short"
+ALERTS_LIMIT_S = 2500.0
 TEMPLATE = "chaos_template"
 
 
@@ -52,7 +55,7 @@ def main() -> None:
     if arguments.list:
         print("\n".join(names))
         return
-    choices = [FAILOVER, UPGRADES, ATTACK, *names]
+    choices = [FAILOVER, UPGRADES, ATTACK, ALERTS_SHORT, *names]
     if unknown := set(arguments.names) - set(choices):
         parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {', '.join(choices)}")
     chosen = [scenario for scenario in SCENARIOS if _is_chosen(scenario, arguments.names)]
@@ -85,8 +88,9 @@ async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:
     report = Report(seed)
     if alone := [scenario for scenario in scenarios if scenario.family != FAILOVER]:
         postgres = PostgresServer(folder / "postgres")
+        limit_s = ALERTS_LIMIT_S if any(scenario.family == ALERTS for scenario in alone) else LIMIT_S
         try:
-            await _play_all(alone, postgres, folder, report, limit_s=LIMIT_S)
+            await _play_all(alone, postgres, folder, report, limit_s=limit_s)
         finally:
             await postgres.close()
     if replicated := [scenario for scenario in scenarios if scenario.family == FAILOVER]:

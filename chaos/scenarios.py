@@ -6,6 +6,7 @@ from chaos.life import batches, kills as life_kills, load as life_load
 from chaos.money import refunds, billing, card_billing, bank, lots, receipts
 from chaos.operations import attack, backups, database, jobs, visitors, upgrade
 from chaos.failover import scenarios as failover
+from chaos.alerts import scenarios as alerts
 from chaos.scenario import SCENARIOS
 
 MODULES = (
@@ -14,5 +15,6 @@ MODULES = (
     *(refunds, billing, card_billing, bank, lots, receipts),
     *(database, backups, jobs, visitors, attack, upgrade),
     failover,
+    alerts,
 )
 __all__ = ["MODULES", "SCENARIOS"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,15 +85,18 @@ class SmallDisk:
         enter = () if is_root else ("--user", "--preserve-credentials")
         self.wrapper = ("nsenter", "--target", pid, "--mount", *enter, "--")
 
-    def fill(self) -> int:
-        """Write zeros until there is no room. Returns how many bytes were written."""
+    def fill(self, leave: float = 0.0) -> int:
+        """Write zeros until only this part of it is free, from 0 to 1. Returns how many bytes were written."""
         written = 0
+        usage = shutil.disk_usage(self.seen_as)
+        limit = usage.free - leave * usage.total if leave else float("inf")
         with (self.seen_as / "filler").open("wb", buffering=0) as file:
             try:
-                while True:
+                while written < limit:
                     written += file.write(bytes(65536))
             except OSError:
-                return written
+                pass
+        return written
 
     def make_room(self) -> None:
         (self.seen_as / "filler").unlink()

@@ -94,8 +94,8 @@ class FakeStripeCards:
         found = [each for each in reversed(self.intents.values()) if each["customer"] == request.query["customer"]]
         return web.json_response({"object": "list", "data": found, "has_more": False, "url": request.path})
 
-    async def list_refunds(self, request: web.Request) -> web.Response:
-        """There are none: `fake_stripe_pages.py` refunds."""
+    async def list_none(self, request: web.Request) -> web.Response:
+        """There are no refunds and disputes: `fake_stripe_pages.py` refunds."""
         return web.json_response({"object": "list", "data": [], "has_more": False, "url": request.path})
 
     async def confirm_intent(self, request: web.Request) -> web.Response:
@@ -220,7 +220,8 @@ async def fake_stripe_cards() -> AsyncIterator[FakeStripeCards]:
     app = web.Application(middlewares=[_refusals])
     app.router.add_post("/v1/payment_intents", fake.create_intent)
     app.router.add_get("/v1/payment_intents", fake.list_intents)
-    app.router.add_get("/v1/refunds", fake.list_refunds)
+    app.router.add_get("/v1/refunds", fake.list_none)
+    app.router.add_get("/v1/disputes", fake.list_none)
     app.router.add_post("/v1/payment_intents/{id}/confirm", fake.confirm_intent)
     app.router.add_post("/v1/payment_intents/{id}/cancel", fake.cancel_intent)
     app.router.add_post("/v1/checkout/sessions", fake.create_session)

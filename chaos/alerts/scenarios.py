@@ -1,0 +1,177 @@
+"""Real faults, one after another, under real Prometheus and Alertmanager: each raises exactly its alert, and ends it."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+
+from chaos.alerts.faults import FAULTS, AlertFault, Scene, roll
+from chaos.alerts.monitoring import Monitoring, Notification
+from chaos.alerts.service import Service
+from chaos.cluster import Cluster
+from chaos.operations.embedded import SmallDisk
+from chaos.scenario import scenario
+
+FAMILY, SHORT_FAMILY = "alerts", "alerts-short"
+SHORT = ("worker-killed", "backup-two-days-old", "database-stopped")
+# How many times faster the rules are. Faster, a mail server is tried less often than the rule about it looks back. On a
+# machine that is busy with other things, processes start and answer too late for it: then choose less.
+FACTOR = float(os.environ.get("CHAOS_FACTOR", "30"))
+# The start of a process takes seconds that cannot be made shorter, so the rules must be slower.
+RESTART_FACTOR = 10.0
+QUIET_MIN = 30.0
+# What Tonne's own intervals add to a limit, which do not get shorter: queues are read every five seconds.
+ALLOWANCE_S = 8.0
+DISK_MB = 4
+# The doctor runs hourly.
+DOCTOR_MIN = 60.0
+SETTINGS = {"webhook_time_scale": 1 / FACTOR, "payment_time_scale": 1 / FACTOR, "webhook_timeout_s": 10}
+# Names of faults: only these.
+CHOSEN = os.environ.get("CHAOS_FAULTS", "").split()
+
+
+@scenario("alerts", within_s=2400.0, settings=SETTINGS, family=FAMILY)
+async def alerts(cluster: Cluster) -> None:
+    """A quiet time, every fault, another quiet time, and a rolling restart."""
+    async with _scene(cluster, FACTOR) as scene:
+        run = _Run(scene)
+        await run.be_quiet(QUIET_MIN)
+        for fault in FAULTS:
+            if not CHOSEN or fault.name in CHOSEN:
+                await run.play(fault)
+        await run.be_quiet(QUIET_MIN)
+        await scene.monitoring.close()
+        monitoring = Monitoring(cluster.folder / "slower", RESTART_FACTOR, scene.service.targets)
+        await monitoring.open()
+        try:
+            await _Run(Scene(scene.service, monitoring, scene.disk, RESTART_FACTOR)).restart()
+        finally:
+            await monitoring.close()
+
+
+@scenario("three-alerts", within_s=180.0, settings=SETTINGS, family=SHORT_FAMILY)
+async def three_alerts(cluster: Cluster) -> None:
+    """Without the quiet times, and without waiting until the last alert has ended."""
+    async with _scene(cluster, FACTOR) as scene:
+        run = _Run(scene)
+        chosen = {fault.name: fault for fault in FAULTS}
+        for name in SHORT:
+            await run.play(chosen[name], is_last=name == SHORT[-1])
+
+
+@contextlib.asynccontextmanager
+async def _scene(cluster: Cluster, factor: float) -> AsyncIterator[Scene]:
+    cluster.log_errors_expected = True
+    disk = SmallDisk(cluster.folder / "disk", DISK_MB)
+    cluster.cleanups.append(disk.close)
+    async with contextlib.AsyncExitStack() as resources:
+        service = Service(cluster, resources)
+        await service.open(disk.folder, disk.wrapper)
+        monitoring = Monitoring(cluster.folder / "monitoring", factor, service.targets)
+        await monitoring.open()
+        resources.push_async_callback(monitoring.close)
+        async with service.customers():
+            yield Scene(service, monitoring, disk, factor)
+        await service.stop()
+        cluster.notes += [f"{count} x {outcome}" for outcome, count in sorted(service.answers.items())]
+
+
+class _Run:
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._cluster = scene.service.cluster
+        self._monitoring = scene.monitoring
+        # The doctor counts from the installation.
+        self._doctor_ran_s = time.monotonic()
+
+    async def play(self, fault: AlertFault, *, is_last: bool = False) -> None:
+        """Make the fault until its alert has arrived, and some time more; repair it, and wait until all is quiet."""
+        fired = self._cluster.announce(fault.name)
+        await self._run_doctor_if_due()
+        seen = len(self._monitoring.notifications)
+        raised_s: float | None = None
+        limit_s = self._seconds(fault.within_min) + ALLOWANCE_S
+        async with fault.make(self._scene):
+            made = time.monotonic()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    raised = await self._until_notified(fault.alert, "firing", seen)
+                    raised_s = raised.at_s - made
+            await asyncio.sleep(self._seconds(fault.lasts_min))
+        repaired = time.monotonic()
+        resolved_s: float | None = None
+        if raised_s is None:
+            self._cluster.problems.append(f"{fault.name}: {fault.alert} did not come within {limit_s:.0f} s")
+        else:
+            fired(all(raised.labels.get(name) == value for name, value in fault.labels.items()))
+        if not is_last:
+            ended = await self._until_notified(fault.alert, "resolved", seen) if raised_s is not None else None
+            resolved_s = ended.at_s - repaired if ended else None
+            await self._until_nothing_is_active(fault.name)
+        self._require_only({fault.alert}, fault.name, seen)
+        _print(f"{fault.name:<22} {fault.alert:<28} {_text(raised_s)} {_text(resolved_s)}")
+
+    async def be_quiet(self, minutes: float) -> None:
+        seen = len(self._monitoring.notifications)
+        await self._run_doctor_if_due()
+        await asyncio.sleep(self._seconds(minutes))
+        self._require_only(set(), "the quiet time", seen)
+        await self._until_nothing_is_active("the quiet time")
+        _print(f"{'quiet':<22} {'none':<28}")
+
+    async def restart(self) -> None:
+        """A rolling restart, while the rules are slower."""
+        fired = self._cluster.announce("rolling restart")
+        await roll(self._scene)
+        fired()
+        await asyncio.sleep(self._seconds(5))
+        self._require_only(set(), "the rolling restart", 0)
+        await self._until_nothing_is_active("the rolling restart")
+        _print(f"{'rolling restart':<22} {'none':<28}")
+
+    def _seconds(self, minutes: float) -> float:
+        return minutes * 60 / self._scene.factor
+
+    async def _until_notified(self, alert: str, status: str, seen: int) -> Notification:
+        found: list[Notification] = []
+
+        def arrived() -> bool:
+            later = self._monitoring.notifications[seen:]
+            found[:] = [each for each in later if (each.alert, each.status) == (alert, status)]
+            return bool(found)
+
+        await self._cluster.until(arrived, f"{alert} is {status}", within_s=120)
+        return found[0]
+
+    async def _until_nothing_is_active(self, after: str) -> None:
+        """Alerts that are silenced must end too: they would be sent as soon as their cause has ended."""
+        deadline = time.monotonic() + self._seconds(60)
+        while active := await self._monitoring.active():
+            if time.monotonic() > deadline:
+                self._cluster.problems.append(f"after {after} there is still {', '.join(active)}")
+                return
+            await asyncio.sleep(0.5)
+
+    def _require_only(self, alerts: set[str], during: str, seen: int) -> None:
+        """Also sent to the right receiver."""
+        for each in self._monitoring.notifications[seen:]:
+            if each.alert not in alerts and each.status == "firing":
+                labels = ", ".join(f"{name}={value}" for name, value in sorted(each.labels.items()))
+                self._cluster.problems.append(f"{during} raised {each.alert} too ({labels})")
+            self._cluster.require(each.to == f"{each.labels['severity']}s", f"{each.alert} was sent to {each.to}")
+
+    async def _run_doctor_if_due(self) -> None:
+        if time.monotonic() - self._doctor_ran_s > self._seconds(DOCTOR_MIN):
+            await self._scene.service.run("doctor")
+            self._doctor_ran_s = time.monotonic()
+
+
+def _print(text: str) -> None:
+    print(f"       {text}")
+    sys.stdout.flush()
+
+
+def _text(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{seconds:5.1f} s"
