@@ -11,6 +11,7 @@ from tonne.apps.wiring.pages import operator_sections, organisation_sections
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.routes import all_routes, section_routes
 from tonne.platform.db.database import Database
+from tonne.platform.db.errors import log_outage
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.middleware import RequestMiddleware
 from tonne.platform.http.request_log.log import RequestLog
@@ -59,8 +60,9 @@ class Services(Parts):
     async def write_uses(self) -> None:
         try:
             await self.directory.write_uses()
-        except Exception:  # noqa: BLE001 - losing some of these times is harmless; ending the loop or the stop is not
-            _log.exception("key_uses_not_written")
+        except Exception as error:  # noqa: BLE001 - losing some times is harmless; ending the loop or the stop is not
+            if not log_outage(error):
+                _log.exception("key_uses_not_written")
 
 
 def build_app(services: Services) -> AsgiApp:

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from tonne.platform.db.database import Connection, Database, columns, connect
-from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.errors import DATABASE_ERRORS, log_outage
 from tonne.platform.events.payload import head_of
 from tonne.platform.process.telemetry.instruments import CounterFamily, GaugeFamily, Metric
 from tonne.platform.settings.settings import Settings
@@ -293,7 +293,8 @@ async def listen(
                 metrics.listening = False
                 connection.terminate()
         except Exception as error:  # noqa: BLE001 - without this loop every job would wait for its next poll
-            _log.warning("listening_failed", error=repr(error))
+            if not log_outage(error):
+                _log.warning("listening_failed", error=repr(error))
             await _wait(stop, RECONNECT_S)
 
 

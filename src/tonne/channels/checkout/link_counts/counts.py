@@ -12,7 +12,7 @@ import structlog
 from tonne.channels.checkout.link_counts.count_store import CountedDay, CountedPages, insert_counts
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.platform.db.database import Database
-from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.errors import DATABASE_ERRORS, log_outage
 from tonne.platform.http.route import Request
 from tonne.platform.process.telemetry.instruments import CounterFamily, Metric
 from tonne.platform.values.context import Clock
@@ -106,7 +106,7 @@ class LinkCounts:
             self._is_failing = False
             self._counts.of("written").inc(sum(map(sum, batch.values())))
         except DATABASE_ERRORS as error:
-            if not self._is_failing:
+            if not log_outage(error) and not self._is_failing:
                 _log.warning("link_counts_not_written", error=repr(error))
             self._is_failing = True
         finally:

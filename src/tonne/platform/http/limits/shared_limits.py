@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import structlog
 
 from tonne.platform.db.database import Database
-from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.errors import DATABASE_ERRORS, log_outage
 from tonne.platform.http.limits.limit_store import Usage, delete_full, settle
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.limits.shared_buckets import hash_client
@@ -79,7 +79,7 @@ class SharedLimits:
                 await self._settle(used[start : start + _ROWS_PER_STATEMENT])
         except DATABASE_ERRORS as error:
             self._settled.inc("failed")
-            if not self._is_failing:
+            if not log_outage(error) and not self._is_failing:
                 _log.warning("rate_limits_not_shared", error=repr(error))
             self._is_failing = True
             return
@@ -93,7 +93,8 @@ class SharedLimits:
                 while await delete_full(connection, _DELETED_AT_ONCE) == _DELETED_AT_ONCE:
                     pass
         except DATABASE_ERRORS as error:
-            _log.warning("rate_limits_not_deleted", error=repr(error))
+            if not log_outage(error):
+                _log.warning("rate_limits_not_deleted", error=repr(error))
 
     def _take_used(self) -> list[tuple[TokenBuckets, str, float]]:
         return [(each, client, used) for each in self._limits.values() for client, used in each.take_used().items()]

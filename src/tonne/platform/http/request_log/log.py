@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from tonne.platform.db.database import Database
-from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.errors import DATABASE_ERRORS, log_outage
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.request_log import store
 from tonne.platform.http.request_log.mask import MAX_RAW_BYTES, mask_request
@@ -101,7 +101,7 @@ class RequestLog:
                 await self._insert(batch)
             except DATABASE_ERRORS as error:
                 self._entries.of("failed").inc(len(batch))
-                if not self._is_failing:
+                if not log_outage(error) and not self._is_failing:
                     _log.warning("request_log_not_written", error=repr(error))
                 self._is_failing = True
                 return
