@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from tests.integration.programs import find_program
 from tests.support.command import wait_until
@@ -45,6 +46,42 @@ def test_every_alert_fires_when_it_should_and_not_before() -> None:
     for name in re.findall(r"- alert: (\w+)", (RULES / "alerts.yml").read_text(encoding="utf-8")):
         firing = re.search(rf"alertname: {name}\n\s+exp_alerts:", tested)
         assert firing, f"no test in which {name} fires"
+
+
+def test_a_rule_that_is_removed_makes_a_test_fail(tmp_path: Path) -> None:
+    """One after the other, each with the tests and the other rules that have to do with it."""
+    rules = yaml.safe_load((RULES / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    tests = yaml.safe_load((RULES / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
+    all_rules = [rule for group in rules for rule in group["rules"]]
+    recordings, alerts = ([rule for rule in all_rules if kind in rule] for kind in ("record", "alert"))
+    files = {}
+    for removed in all_rules:
+        concerned = [removed] if removed in alerts else [rule for rule in alerts if removed["record"] in rule["expr"]]
+        names = {rule["alert"] for rule in concerned}
+        used = " ".join(rule["expr"] for rule in concerned)
+        left = [*(rule for rule in recordings if rule["record"] in used), *alerts[:3], *concerned]
+        name = removed.get("alert") or removed["record"].replace(":", "_")
+        kept = [rule for rule in left if rule is not removed]
+        content = {"groups": [{"name": "left", "rules": kept}]}
+        (tmp_path / f"{name}.yml").write_text(json.dumps(content), encoding="utf-8")
+        # Only with `unless`, a recording also keeps alerts from firing.
+        with_quiet = bool(re.search(rf"unless (?:max_over_time\()?{removed.get('record')}\b", used))
+        cases = ((test, _about(test, names, with_quiet=with_quiet)) for test in tests)
+        about = [{**test, "alert_rule_test": found} for test, found in cases if found]
+        content = {"rule_files": [f"{name}.yml"], "evaluation_interval": "1m", "tests": about}
+        files[name] = tmp_path / f"{name}_test.yml"
+        files[name].write_text(json.dumps(content), encoding="utf-8")
+    command = [find_program("promtool"), "test", "rules", *files.values()]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    said = re.split(r"Unit Testing:  ", done.stdout)[1:]
+    assert len(said) == len(files) > 40
+    unnoticed = [name for name, text in zip(files, said, strict=True) if "FAILED" not in text or "got:" not in text]
+    assert unnoticed == []
+
+
+def _about(test: dict[str, Any], alerts: set[str], *, with_quiet: bool) -> list[dict[str, Any]]:
+    cases = [each for each in test["alert_rule_test"] if each["alertname"] in alerts]
+    return cases if with_quiet else [each for each in cases if "exp_alerts" in each]
 
 
 def test_every_recording_is_used_and_every_cause_silences_its_symptoms() -> None:
