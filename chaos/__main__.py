@@ -154,7 +154,7 @@ async def _inject_faults(scenario: Scenario, cluster: Cluster, within_s: float) 
         return
     try:
         async with asyncio.timeout(within_s):
-            await cluster.open()
+            await cluster.open(api=scenario.api)
             await scenario.play(cluster)
     except TimeoutError:
         cluster.problems.append(f"it did not end within {within_s:.0f} s")

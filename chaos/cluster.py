@@ -87,9 +87,10 @@ class Cluster:
         self.api: Process | None = None
         self._http: aiohttp.ClientSession | None = None
 
-    async def open(self) -> None:
+    async def open(self, *, api: bool = True) -> None:
         self._http = aiohttp.ClientSession(f"http://{HOST}:{self._port}", timeout=aiohttp.ClientTimeout(total=15))
-        await self.start_api()
+        if api:
+            await self.start_api()
 
     async def close(self) -> None:
         """Stop everything. The records are complete afterwards."""

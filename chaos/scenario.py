@@ -20,6 +20,8 @@ class Scenario:
     quick: bool
     # Scenarios of a family run only if they or the family are named.
     family: str | None
+    # Whether the api of the cluster is started before.
+    api: bool
 
 
 # In the order in which they are defined, which is the order in which they run.
@@ -33,9 +35,10 @@ def scenario(
     settings: Mapping[str, object] = SHORT_TIMES,
     quick: bool = False,
     family: str | None = None,
+    api: bool = True,
 ) -> Callable[[Play], Play]:
     def register(play: Play) -> Play:
-        SCENARIOS.append(Scenario(name, play, within_s, settings, quick, family))
+        SCENARIOS.append(Scenario(name, play, within_s, settings, quick, family, api))
         return play
 
     return register

@@ -71,7 +71,7 @@ async def database_stopped(scene: Scene) -> AsyncIterator[None]:
         await postgres.start()
 
 
-@fault("orders-refused", "TonneOrdersAllFail", within_min=4)
+@fault("orders-refused", "TonneOrdersAllFail", within_min=6)
 async def orders_refused(scene: Scene) -> AsyncIterator[None]:
     """The database refuses every order, while reads succeed and proxies poll the health check."""
     cluster = scene.service.cluster

@@ -123,6 +123,8 @@ class Monitoring:
             head, body = await read_request(reader)
             to = head.split(b" ", 2)[1].decode().removeprefix("/")
             now_s = time.monotonic()
+            with (self._folder / "notifications.jsonl").open("ab") as file:
+                file.write(json.dumps({"at": time.time(), "to": to, **json.loads(body)}).encode() + b"\n")
             for alert in json.loads(body)["alerts"]:
                 self.notifications.append(Notification(now_s, to, alert["status"], alert["labels"]))
             writer.write(response(200, b""))

@@ -1,16 +1,17 @@
-"""Real faults, one after another, under real Prometheus and Alertmanager: each raises exactly its alert, and ends it."""
+"""Real faults, one after another, under real Prometheus and Alertmanager: each raises exactly its alert."""
 
 import asyncio
 import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 from chaos.alerts.faults import FAULTS, AlertFault, Scene, roll
 from chaos.alerts.monitoring import Monitoring, Notification
 from chaos.alerts.service import Service
 from chaos.cluster import Cluster
+from chaos.model import NotAsExpected
 from chaos.operations.embedded import SmallDisk
 from chaos.scenario import scenario
 
@@ -24,6 +25,7 @@ RESTART_FACTOR = 10.0
 QUIET_MIN = 30.0
 # What Tonne's own intervals add to a limit, which do not get shorter: queues are read every five seconds.
 ALLOWANCE_S = 8.0
+ENDS_WITHIN_S = 120.0
 DISK_MB = 4
 # The doctor runs hourly.
 DOCTOR_MIN = 60.0
@@ -32,7 +34,7 @@ SETTINGS = {"webhook_time_scale": 1 / FACTOR, "payment_time_scale": 1 / FACTOR, 
 CHOSEN = os.environ.get("CHAOS_FAULTS", "").split()
 
 
-@scenario("alerts", within_s=2400.0, settings=SETTINGS, family=FAMILY)
+@scenario("alerts", within_s=2400.0, settings=SETTINGS, family=FAMILY, api=False)
 async def alerts(cluster: Cluster) -> None:
     """A quiet time, every fault, another quiet time, and a rolling restart."""
     async with _scene(cluster, FACTOR) as scene:
@@ -51,7 +53,7 @@ async def alerts(cluster: Cluster) -> None:
             await monitoring.close()
 
 
-@scenario("three-alerts", within_s=180.0, settings=SETTINGS, family=SHORT_FAMILY)
+@scenario("three-alerts", within_s=180.0, settings=SETTINGS, family=SHORT_FAMILY, api=False)
 async def three_alerts(cluster: Cluster) -> None:
     """Without the quiet times, and without waiting until the last alert has ended."""
     async with _scene(cluster, FACTOR) as scene:
@@ -95,10 +97,9 @@ class _Run:
         limit_s = self._seconds(fault.within_min) + ALLOWANCE_S
         async with fault.make(self._scene):
             made = time.monotonic()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
-                    raised = await self._until_notified(fault.alert, "firing", seen)
-                    raised_s = raised.at_s - made
+            with contextlib.suppress(NotAsExpected):
+                raised = await self._until_notified(fault.alert, "firing", made, limit_s)
+                raised_s = raised.at_s - made
             await asyncio.sleep(self._seconds(fault.lasts_min))
         repaired = time.monotonic()
         resolved_s: float | None = None
@@ -107,8 +108,9 @@ class _Run:
         else:
             fired(all(raised.labels.get(name) == value for name, value in fault.labels.items()))
         if not is_last:
-            ended = await self._until_notified(fault.alert, "resolved", seen) if raised_s is not None else None
-            resolved_s = ended.at_s - repaired if ended else None
+            if raised_s is not None:
+                ended = await self._until_notified(fault.alert, "resolved", repaired, ENDS_WITHIN_S)
+                resolved_s = ended.at_s - repaired
             await self._until_nothing_is_active(fault.name)
         self._require_only({fault.alert}, fault.name, seen)
         _print(f"{fault.name:<22} {fault.alert:<28} {_text(raised_s)} {_text(resolved_s)}")
@@ -134,15 +136,15 @@ class _Run:
     def _seconds(self, minutes: float) -> float:
         return minutes * 60 / self._scene.factor
 
-    async def _until_notified(self, alert: str, status: str, seen: int) -> Notification:
+    async def _until_notified(self, alert: str, status: str, since_s: float, within_s: float) -> Notification:
         found: list[Notification] = []
 
         def arrived() -> bool:
-            later = self._monitoring.notifications[seen:]
+            later = (each for each in self._monitoring.notifications if each.at_s > since_s)
             found[:] = [each for each in later if (each.alert, each.status) == (alert, status)]
             return bool(found)
 
-        await self._cluster.until(arrived, f"{alert} is {status}", within_s=120)
+        await self._cluster.until(arrived, f"{alert} is {status}", within_s)
         return found[0]
 
     async def _until_nothing_is_active(self, after: str) -> None:

@@ -10,7 +10,7 @@ import aiohttp
 
 from chaos.cluster import Cluster
 from chaos.model import Hook, NotAsExpected, Organisation
-from tests.money.cards.gateways.fake_stripe_cards import CUSTOMER, GOOD, FakeStripeCards, fake_stripe_cards
+from tests.money.cards.gateways.fake_stripe_cards import GOOD, FakeStripeCards, fake_stripe_cards
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.mail_server import mail_server
 from tests.support.processes import HOST, Process, free_port
@@ -18,9 +18,9 @@ from tests.support.receivers import Listener, read_request
 from tests.support.world import SELLER, TESTER, add_account
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.stored_cards.stored_cards import store_card
-from tonne.platform.values.context import Mode, new_id, utc_now
+from tonne.platform.values.context import Mode, Scope, new_id, utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key
-from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.accounts.model import AccountKind, PaymentMethod
 from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.selling.catalogue.demo import demo_files
 from tonne.supply.stock.lots.import_lots import import_files
@@ -28,6 +28,8 @@ from tonne.supply.stock.lots.import_lots import import_files
 # Each customer orders and reads, and then waits for this long.
 CUSTOMERS = 2
 THINK_S = 1.0
+# Each is a customer of its own at the gateway: what a charge became is looked up in the payments of its customer.
+ACCOUNTS = 50
 API_CONNECTIONS = 4
 DONE_WITHIN_S = 60.0
 SEND_RECEIPTS = "UPDATE accounts SET receipt_email = 'payer@buyer.example'"
@@ -98,9 +100,7 @@ class Service:
         return [metrics for _, metrics in self.ports.values()]
 
     async def open(self, data_of_second: Path, wrapper_of_second: Sequence[str]) -> None:
-        """In place of the api of the cluster. The second api has a data folder, and a wrapper, of its own."""
-        if self.cluster.api is not None:
-            await asyncio.to_thread(self.cluster.api.stop)
+        """The second api has a data folder, and a wrapper, of its own."""
         stripe = await self._resources.enter_async_context(fake_stripe_cards())
         self.gateway = Gateway(stripe)
         await self.gateway.open()
@@ -192,7 +192,8 @@ class Service:
 
     async def _send(self, http: aiohttp.ClientSession, port: int, method: str, path: str, body: object = None) -> None:
         assert self.organisation is not None
-        headers = {"Authorization": f"Bearer {self.organisation.key}"}
+        scope = self.cluster.rng.choice(self.organisation.scopes)
+        headers = {"Authorization": f"Bearer {self.organisation.key}", "Service-Account": scope.account_id}
         what = "order" if method == "POST" else "read"
         try:
             async with http.request(method, f"http://{HOST}:{port}{path}", json=body, headers=headers) as found:
@@ -205,14 +206,17 @@ class Service:
     async def _open_organisation(self) -> Organisation:
         """Its orders are live, and paid with a card at Stripe."""
         now = utc_now()
+        scopes: list[Scope] = []
         async with self.cluster.connection() as tx, tx.transaction():
             opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, by=TESTER.at(now))
-            scope = await add_account(tx, opened.id, Mode.LIVE, method=PaymentMethod.CARD)
-            card = CardDetails(CUSTOMER, GOOD, "visa", "4242", "2049-12")
-            await store_card(tx, scope, card, by=TESTER.at(now))
+            for number in range(ACCOUNTS):
+                kind = AccountKind.CLIENT_ACCOUNT if scopes else AccountKind.ACCOUNT
+                scopes.append(await add_account(tx, opened.id, Mode.LIVE, kind=kind, method=PaymentMethod.CARD))
+                card = CardDetails(f"cus_{number}", GOOD, "visa", "4242", "2049-12")
+                await store_card(tx, scopes[-1], card, by=TESTER.at(now))
             await tx.execute(SEND_RECEIPTS)
-            _, key = await issue_key(tx, scope, "chaos", by=TESTER.at(now))
-        return Organisation(opened.id, key, [scope])
+            _, key = await issue_key(tx, scopes[0], "chaos", by=TESTER.at(now))
+        return Organisation(opened.id, key, scopes)
 
     async def _open_hook(self, organisation: Organisation) -> Hook:
         return await self.cluster.register(organisation, await self.cluster.receiver("receiver"))
