@@ -13,6 +13,7 @@ PACKAGES = {
     "nginx": "nginx",
     "promtool": "prometheus",
     "amtool": "prometheus-alertmanager",
+    "faketime": "faketime",
     "node": "nodejs",
     "npm": "npm",
     "haproxy": "haproxy",
