@@ -170,7 +170,7 @@ async def _delete(client: ApiClient, path: str) -> httpx.Response:
     return await client.http.delete(path, headers=client._headers({}))
 
 
-async def test_a_key_never_creates_or_rotates_a_stronger_one(
+async def test_a_key_never_creates_rotates_or_revokes_a_stronger_one(
     services: Services, api: ApiClient, manager: ApiClient, world: World
 ) -> None:
     scope, soon = world.ours_test.scope, utc_now() + timedelta(days=7)
@@ -196,6 +196,13 @@ async def test_a_key_never_creates_or_rotates_a_stronger_one(
     # Rotating returns the secret of the new key.
     answer = await key.post(f"/v1/api-keys/{world.ours_test.key_id}/rotate", {})
     assert (answer.status_code, codes(answer)) == (403, ["key_rights_exceeded"])
+    answer = await _delete(key, f"/v1/api-keys/{world.ours_test.key_id}")
+    assert (answer.status_code, codes(answer)) == (403, ["key_rights_exceeded"])
+    assert (await api.get("/v1/orders")).status_code == 200
+    weaker = (await key.post("/v1/api-keys", within)).json()["id"]
+    assert (await _delete(key, f"/v1/api-keys/{weaker}")).status_code == 200
+    own_id = next(each["id"] for each in (await key.get("/v1/api-keys")).json()["data"] if each["rights"])
+    assert (await _delete(key, f"/v1/api-keys/{own_id}")).status_code == 200
     assert codes(await manager.post("/v1/api-keys", {"name": "x", "permissions": list(PERMISSIONS)})) == [
         "key_right_invalid"
     ]

@@ -48,12 +48,12 @@ class KeyRestrictionInvalid(TonneError, kind=Kind.INVALID, code="key_restriction
 
 
 class KeyRightsExceeded(TonneError, kind=Kind.FORBIDDEN, code="key_rights_exceeded"):
-    """A key creates or rotates a key that would have more rights than itself; the message says which.
+    """A key creates, rotates or revokes a key that has, or would have, more rights than itself; the message says which.
 
     Restrict the new key further, or use a key with more rights.
     """
 
-    message = "The new key would have more rights than the key that creates it. Restrict it further."
+    message = "The other key has more rights than the key of this request. Use a key with more rights."
 
 
 class KeyEnded(TonneError, kind=Kind.CONFLICT, code="api_key_ended"):

@@ -98,10 +98,13 @@ async def rotate_key(
     return rotated
 
 
-async def revoke_key(tx: Connection, key_id: str, *, by: By, tenant: Tenant | None = None) -> ApiKey:
+async def revoke_key(
+    tx: Connection, key_id: str, *, by: By, tenant: Tenant | None = None, revoker: ApiKey | None = None
+) -> ApiKey:
     """The key stops working within seconds, once every process has looked it up again.
 
-    The key must belong to `tenant`; None for the operator. Raises KeyNotFound.
+    The key must belong to `tenant`; None for the operator. `revoker` is the key that revokes it, if any. Raises
+    KeyNotFound and KeyRightsExceeded.
     """
     tenant = tenant or await key_store.find_tenant_of_key_any_account(tx, key_id)
     key = None if tenant is None else await key_store.lock_key(tx, tenant, key_id)
@@ -110,6 +113,8 @@ async def revoke_key(tx: Connection, key_id: str, *, by: By, tenant: Tenant | No
     # A repeated command changes nothing.
     if key.revoked_at is not None:
         return key
+    if revoker is not None and revoker.id != key.id:
+        _require_no_excess(revoker, key)
     await key_store.set_key_revoked(tx, key, by.at)
     await audit.record(
         tx,
@@ -168,15 +173,17 @@ async def _check_accounts(tx: Connection, key: ApiKey) -> None:
         )
 
 
-def _require_no_excess(creator: ApiKey, new: ApiKey) -> None:
-    """No key creates a stronger one, or escapes its own spending limit."""
+def _require_no_excess(creator: ApiKey, other: ApiKey) -> None:
+    """No key creates or revokes a stronger one, or escapes its own spending limit."""
     if creator.monthly_limit_minor is not None:
-        raise errors.KeyRightsExceeded("A key with a monthly limit cannot create keys. Use a key without a limit.")
-    found = excess(creator.restrictions, creator.rights, new.restrictions, new.rights)
+        raise errors.KeyRightsExceeded(
+            "A key with a monthly limit cannot manage other keys. Use a key without a limit."
+        )
+    found = excess(creator.restrictions, creator.rights, other.restrictions, other.rights)
     if found is not None:
         raise errors.KeyRightsExceeded(
-            f"The new key would have {found}, which the key of this request does not have. Restrict the new key "
-            "further, or use a key with more rights."
+            f"The other key has, or would have, {found}, which the key of this request does not have. Use a key with "
+            "more rights, or restrict the new key further."
         )
 
 

@@ -213,7 +213,8 @@ class KeyEndpoints:
     async def revoke_api_key(self, request: Request) -> Response:
         """Revoke an API key.
 
-        The key stops working within a few seconds, for good. A key may revoke itself.
+        The key stops working within a few seconds, for good. A key may revoke itself, and keys that have no more
+        rights than itself.
         """
         scope = request.scope
         async with self._database.transaction() as tx:
@@ -223,6 +224,7 @@ class KeyEndpoints:
                     request.path("api_key_id"),
                     by=request.actor.at(self._clock()),
                     tenant=scope.tenant,
+                    revoker=await _own_key(tx, request),
                 )
             except errors.KeyNotFound as error:
                 raise errors.KeyNotFound(_NOT_FOUND) from error
@@ -267,7 +269,14 @@ def key_routes(endpoints: KeyEndpoints) -> list[Route]:
             body_required=False,
             creates=key,
         ),
-        route(f"DELETE {one}", endpoints.revoke_api_key, ApiKeyOut, errors.KeyNotFound, operation_id="revokeApiKey"),
+        route(
+            f"DELETE {one}",
+            endpoints.revoke_api_key,
+            ApiKeyOut,
+            errors.KeyNotFound,
+            errors.KeyRightsExceeded,
+            operation_id="revokeApiKey",
+        ),
     ]
 
 
