@@ -11,6 +11,7 @@ from tests.support.people import PASSWORD, Person, add_user
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.http.errors import RateLimited
+from tonne.selling.users import store
 from tonne.selling.users.passwords import Turns
 from tonne.selling.users.sign_in import ACCOUNT_ATTEMPTS, ATTEMPTS
 
@@ -56,6 +57,20 @@ async def test_failures_lock_one_network_out_and_not_the_person(browser_at: From
     assert (await browser_at("198.51.100.9").sign_in(ANN)).status_code == 303
     # Another person in the network of the attacker is not concerned.
     assert (await browser_at("203.0.113.7").sign_in("bob@ours.test", "wrong")).status_code == 422
+
+
+@pytest.mark.usefixtures("quick_passwords")
+async def test_an_address_has_one_budget_of_attempts_however_it_is_spelt(services: Services, browser_at: From) -> None:
+    """With some locales PostgreSQL folds the dotted capital letter to a plain i, which Python does not.
+
+    So the database must not fold what limits count. The database of the tests has the locale C, which shows nothing.
+    """
+    assert "lower(" not in store.FIND_USER + store.IS_KNOWN
+    await add_user(services, "ida@ours.test")
+    assert (await browser_at("203.0.113.7").sign_in("\u0130da@ours.test")).status_code == 422
+    assert (await browser_at("203.0.113.7").sign_in(" IDA@ours.test")).status_code == 303
+    used = services.limits._limits["sign_in_account"].consume("ida@ours.test", 0)
+    assert used.remaining == ACCOUNT_ATTEMPTS - 1
 
 
 @pytest.mark.usefixtures("quick_passwords")

@@ -10,7 +10,7 @@ from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.accounts.store import lock_organisation
 from tonne.selling.users import store
 from tonne.selling.users.errors import LastOwner, RoleRefused, UserExists, UserNotFound
-from tonne.selling.users.model import Role, User, may_grant
+from tonne.selling.users.model import Role, User, may_grant, normal_email
 
 
 async def create_user(
@@ -26,7 +26,7 @@ async def create_user(
     """Raises UserExists."""
     user = User(
         new_id("usr"),
-        email.lower(),
+        normal_email(email),
         check_name(name),
         is_operator=is_operator,
         has_password=password_hash is not None,

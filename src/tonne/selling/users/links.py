@@ -18,7 +18,7 @@ from tonne.selling.users import link_store, store
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.errors import AlreadyMember, LinkExpired, RoleRefused, SignInRefused
 from tonne.selling.users.link_store import INVITATION, PASSWORD_RESET, UserLink
-from tonne.selling.users.model import Role, User, may_grant
+from tonne.selling.users.model import Role, User, may_grant, normal_email
 from tonne.selling.users.passwords import Passwords, check_new_password
 from tonne.selling.users.security_mails import PASSWORD_CHANGED, send_security_mail
 from tonne.selling.users.sign_in import hash_token
@@ -120,7 +120,7 @@ def _new_link(
     link = UserLink(
         id=new_id("uln"),
         kind=kind,
-        email=email.lower(),
+        email=normal_email(email),
         organisation_id=organisation_id,
         role=role,
         created_by=created_by,

@@ -6,6 +6,11 @@ from enum import StrEnum
 from msgspec import Struct
 
 
+def normal_email(text: str) -> str:
+    """An address as it is stored, looked up and counted by limits: the database folds some letters differently."""
+    return text.strip().lower()
+
+
 class Role(StrEnum):
     OWNER = "owner"
     ADMIN = "admin"

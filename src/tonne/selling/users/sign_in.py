@@ -24,7 +24,7 @@ from tonne.platform.values.urls import is_loopback
 from tonne.selling.users import store
 from tonne.selling.users.devices import Devices
 from tonne.selling.users.errors import CodeRefused, SignInRefused
-from tonne.selling.users.model import User, UserSession
+from tonne.selling.users.model import User, UserSession, normal_email
 from tonne.selling.users.passwords import Passwords, needs_rehash
 from tonne.selling.users.second_factor.passkeys import Passkeys, Purpose
 from tonne.selling.users.second_factor.second_factor import accepted_step, hash_recovery_code
@@ -187,7 +187,7 @@ class SignIn:
 
     async def by_password(self, request: Request, email: str, password: str) -> tuple[UserSession, list[str]]:
         """A complete session, or one that waits for the second factor. Raises SignInRefused or RateLimited."""
-        asker = await self._limit_email(request, email.lower())
+        asker = await self._limit_email(request, normal_email(email))
         found = await self._database.run(store.find_user_by_email, email)
         user, stored_hash = found or (None, None)
         is_right = await self._passwords.is_right(stored_hash, password, asker)

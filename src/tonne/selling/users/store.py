@@ -7,7 +7,7 @@ from typing import NamedTuple
 import asyncpg
 
 from tonne.platform.db.database import Connection, parameters_of, value_of
-from tonne.selling.users.model import Member, Membership, Role, User, UserSession
+from tonne.selling.users.model import Member, Membership, Role, User, UserSession, normal_email
 
 INSERT_USER = """
 INSERT INTO users (id, email, name, password_hash, is_operator, is_demo, created_at)
@@ -26,12 +26,12 @@ _USER = """
 id, email, name, is_operator, password_hash IS NOT NULL AS has_password, totp_enabled, created_at, disabled_at,
 is_demo, EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_passkey
 """
-FIND_USER = f"SELECT {_USER}, password_hash FROM users WHERE email = lower($1)"  # noqa: S608 - columns above
+FIND_USER = f"SELECT {_USER}, password_hash FROM users WHERE email = $1"  # noqa: S608 - columns above
 
 
 async def find_user_by_email(connection: Connection, email: str) -> tuple[User, str | None] | None:
     """The user and the hash of the password."""
-    row = await connection.fetchrow(FIND_USER, email)
+    row = await connection.fetchrow(FIND_USER, normal_email(email))
     return None if row is None else (value_of(User, row), row["password_hash"])
 
 
@@ -305,13 +305,13 @@ async def revoke_sessions(tx: Connection, user_id: str, now: datetime, *, but: s
 
 IS_KNOWN = """
 SELECT true FROM users
-WHERE id = $1 AND email = lower($2) AND disabled_at IS NULL AND (devices_since IS NULL OR devices_since < $3)
+WHERE id = $1 AND email = $2 AND disabled_at IS NULL AND (devices_since IS NULL OR devices_since < $3)
 """
 
 
 async def is_known(connection: Connection, user_id: str, email: str, since: datetime) -> bool:
     """Whether a browser in which the user signed in at this time is still known, and the address is theirs."""
-    return await connection.fetchval(IS_KNOWN, user_id, email, since) is True
+    return await connection.fetchval(IS_KNOWN, user_id, normal_email(email), since) is True
 
 
 PRUNE_SESSIONS = """

@@ -23,6 +23,7 @@ from msgspec import Struct
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 from tonne.platform.values.errors import Kind, TonneError
+from tonne.selling.users.model import normal_email
 
 
 class OidcUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="oidc_unavailable"):
@@ -158,7 +159,7 @@ class OidcProvider:
         return OidcIdentity(
             self._issuer,
             subject,
-            str(email).strip().lower() if is_verified else "",
+            normal_email(str(email)) if is_verified else "",
             name if isinstance(name, str) else "",
         )
 
