@@ -11,6 +11,7 @@ from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
+from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
 from tonne.money.cards.stored_cards.stored_cards import set_card
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address
@@ -89,6 +90,35 @@ async def test_nothing_is_mailed_if_the_problem_is_solved_meanwhile(payer: Payer
     clock.advance(hours=1)
     await payer.work_all()
     assert len(await payer.mails()) == 1
+
+
+async def test_a_link_expires_and_is_replaced(payer: PayerScene, clock: ManualClock) -> None:
+    scope, settings = payer.scope, payer.settings
+
+    async def send_link() -> str:
+        async with payer.database.transaction() as tx:
+            url = await card_page_url(tx, scope, box=payer.services.box, settings=settings, now=clock())
+        return url.removeprefix(settings.base_url)
+
+    async def is_open(path: str) -> bool:
+        return (await payer.http.get(path)).status_code == 200
+
+    first = await send_link()
+    clock.advance(days=29)
+    assert (await send_link(), await is_open(first)) == (first, True)
+    clock.advance(days=60)
+    assert await is_open(first)
+    clock.advance(days=2)
+    assert not await is_open(first)
+    second = await send_link()
+    clock.advance(days=31)
+    assert await is_open(second)
+    # The payer comes back from a page of the gateway with the old link.
+    await payer.execute("UPDATE card_links SET session_id = 'open'")
+    assert await send_link() == second
+    await payer.execute("UPDATE card_links SET session_id = NULL")
+    third = await send_link()
+    assert (await is_open(second), await is_open(third)) == (False, True)
 
 
 @pytest.mark.parametrize("card", [NO_MONEY, NEEDS_AUTHENTICATION])

@@ -78,12 +78,12 @@ class StripeNotConfigured(TonneError, kind=Kind.CONFLICT, code="stripe_not_set_u
 
 
 class CardPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="card_page_not_found"):
-    """The link to the page of a card is incomplete or not one of ours.
+    """The link to the page of a card is incomplete, older than 90 days, or replaced by the one in a newer mail.
 
-    Open the link in the mail again.
+    Open the link in the newest mail.
     """
 
-    message = N_("There is no such page. Check that the link is complete, as in the mail.")
+    message = N_("There is no such page. Open the link in the newest mail, and check that it is complete.")
 
 
 class NothingToConfirm(TonneError, kind=Kind.CONFLICT, code="nothing_to_confirm"):

@@ -119,7 +119,8 @@ def show(account_id: str, output: Output) -> None:
 def link(account_id: str) -> None:
     """Print the address of the page for a new card.
 
-    Anyone who has the address can replace the card, so send it to the payer only.
+    Anyone who has the address can replace the card, so send it to the payer only. It works for at least 60 days, unless
+    a newer mail has another one.
     """
     click.echo(database.run_for_account(account_id, _make_link))
 

@@ -11,6 +11,10 @@ from tonne.platform.values.context import Scope
 
 # At most one mail per account in this time, however many orders are declined.
 MAIL_PAUSE = timedelta(hours=1)
+# A link works for this time, or until a newer one is sent: old mails and copies of them do not open the page for ever.
+LINK_LASTS = timedelta(days=90)
+# Mails of this time have the same link, so that each works for a while.
+LINK_RENEWED_AFTER = timedelta(days=30)
 
 NOTE_PROBLEMS = """
 INSERT INTO card_links (account_id, organisation_id, mode, created_at, next_mail_at)
@@ -64,19 +68,23 @@ async def postpone_card_mail(tx: Connection, scope: Scope, until: datetime) -> N
     await tx.execute(POSTPONE_MAIL, scope.account_id, until)
 
 
-FIND_CARD_LINK_BOX = "SELECT token_box FROM card_links WHERE account_id = $1 FOR UPDATE"
+FIND_CARD_LINK_BOX = """
+SELECT CASE WHEN token_made_at > $2 OR session_id IS NOT NULL THEN token_box END
+FROM card_links WHERE account_id = $1 FOR UPDATE
+"""
 
 
-async def lock_card_link(tx: Connection, scope: Scope) -> bytes | None:
-    """The sealed token, None if there is none yet."""
-    box: bytes | None = await tx.fetchval(FIND_CARD_LINK_BOX, scope.account_id)
+async def lock_card_link(tx: Connection, scope: Scope, now: datetime) -> bytes | None:
+    """The sealed token; None if a new one is due. From the gateway's page the payer comes back with the old one."""
+    box: bytes | None = await tx.fetchval(FIND_CARD_LINK_BOX, scope.account_id, now - LINK_RENEWED_AFTER)
     return box
 
 
 STORE_CARD_LINK = """
-INSERT INTO card_links (account_id, organisation_id, mode, token_hash, token_box, created_at)
-VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (account_id) DO UPDATE SET token_hash = excluded.token_hash, token_box = excluded.token_box
+INSERT INTO card_links (account_id, organisation_id, mode, token_hash, token_box, token_made_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $6)
+ON CONFLICT (account_id) DO UPDATE SET (token_hash, token_box, token_made_at)
+     = (excluded.token_hash, excluded.token_box, excluded.token_made_at)
 """
 
 
@@ -104,12 +112,12 @@ SELECT link.organisation_id, link.account_id, link.mode, link.session_id, accoun
 FROM card_links link
 JOIN accounts ON accounts.organisation_id = link.organisation_id AND accounts.id = link.account_id
 JOIN organisations ON organisations.id = link.organisation_id
-WHERE link.token_hash = $1
+WHERE link.token_hash = $1 AND link.token_made_at > $2
 """
 
 
-async def find_card_link(connection: Connection, secret_hash: bytes) -> CardLink | None:
-    row = await connection.fetchrow(FIND_CARD_LINK, secret_hash)
+async def find_card_link(connection: Connection, secret_hash: bytes, now: datetime) -> CardLink | None:
+    row = await connection.fetchrow(FIND_CARD_LINK, secret_hash, now - LINK_LASTS)
     if row is None:
         return None
     return value_of(CardLink, row, scope=scope_of(row))

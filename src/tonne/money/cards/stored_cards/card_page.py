@@ -222,7 +222,7 @@ class CardPage:
         token = request.path("token")
         if not is_link_token(token):
             raise CardPageNotFound
-        link = await self._database.run(find_card_link, hash_link_token(token))
+        link = await self._database.run(find_card_link, hash_link_token(token), self._clock())
         if link is None:
             raise CardPageNotFound
         return link

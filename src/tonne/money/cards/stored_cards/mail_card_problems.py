@@ -32,8 +32,8 @@ from tonne.selling.orders.model import OrderKey
 
 
 async def card_page_url(tx: Connection, scope: Scope, *, box: SecretBox, settings: Settings, now: datetime) -> str:
-    """The URL of the account's page: always the same, unless its key was lost."""
-    sealed, token = await lock_card_link(tx, scope), None
+    """The URL of the account's page: the same for 30 days. A new one ends the old one."""
+    sealed, token = await lock_card_link(tx, scope, now), None
     if sealed is not None:
         try:
             token = box.open(sealed, scope.account_id)

@@ -173,9 +173,10 @@ CREATE TABLE card_links (
     account_id       text PRIMARY KEY,
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
-    -- Null until the first mail.
+    -- Null until the first mail. The link stops working some time after the token was made.
     token_hash       bytea UNIQUE CHECK (length(token_hash) = 32),
     token_box        bytea,
+    token_made_at    timestamptz,
     created_at       timestamptz NOT NULL,
     -- When mail_card_problems looks at it next. Null: there is nothing to tell.
     next_mail_at     timestamptz,
@@ -185,6 +186,7 @@ CREATE TABLE card_links (
     next_check_at    timestamptz,
     FOREIGN KEY (organisation_id, mode, account_id) REFERENCES accounts (organisation_id, mode, id),
     CHECK ((token_hash IS NULL) = (token_box IS NULL)),
+    CHECK ((token_hash IS NULL) = (token_made_at IS NULL)),
     CHECK (next_check_at IS NULL OR session_id IS NOT NULL)
 );
 CREATE INDEX card_links_to_mail ON card_links (next_mail_at) WHERE next_mail_at IS NOT NULL;
