@@ -85,6 +85,25 @@ async def test_every_form_is_refused_and_pages_that_need_a_role(
         assert await connection.fetchval("SELECT count(*) FROM memberships") == 0
 
 
+async def test_addresses_of_receivers_are_not_shown_whole(
+    services: Services, olga: Person, api: ApiClient, organisation_id: str
+) -> None:
+    answer = await api.post("/v1/webhooks", {"url": "https://93.184.216.34/hooks/Pl4nted?key=Pl4nted"})
+    assert answer.status_code == 201, answer.text
+    path = f"/v1/webhooks/{answer.json()['id']}"
+    body = {"url": "https://93.184.216.34/Pl4nted"}
+    changed = await api.http.put(path, json=body, headers=api._headers({}))
+    assert changed.status_code == 200, changed.text
+    async with services.database.connection() as connection:
+        await connection.execute("UPDATE webhooks SET failing_since = created_at")
+    await act_as(olga, organisation_id)
+    base = f"/dashboard/test/{organisation_id}"
+    for page in ("/overview", "/audit", "/audit/export", "/webhooks"):
+        seen = await olga.get(base + page)
+        assert (seen.status_code, "Pl4nted" in seen.text) == (200, False), page
+        assert "https://93.184.216.34/…" in seen.text, page
+
+
 async def test_it_ends_by_the_button(services: Services, olga: Person, organisation_id: str) -> None:
     await act_as(olga, organisation_id)
     answer = await olga.submit("/operator/live/act-as/end")

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import Form, MemberViewer, OperatorViewer
-from tonne.apps.lookup.audit_text import MAX_EXPORTED, AuditRow, audit_csv, audit_rows, find_actor_names
+from tonne.apps.lookup.audit_text import MAX_EXPORTED, AuditRow, audit_csv, audit_rows, find_actor_names, shown_urls
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditFilter, AuditPage, StoredEntry
 from tonne.platform.http.route import Request, Response
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, replace
 from tonne.platform.values.paging import START, Position, make_cursor, parse_cursor
 
 V = TypeVar("V", bound=MemberViewer | OperatorViewer)
@@ -91,7 +91,7 @@ class AuditLog(DashboardPage, Generic[V], frozen=True):
         if not search.form.faults:
             async with self.database.connection() as connection:
                 page = await self.read(connection, viewer, search, start, limit=PAGE)
-                rows = await _rows(connection, viewer, page.entries)
+                rows = await _rows(connection, viewer, _shown(viewer, page.entries))
         return self.layout.page(
             viewer,
             "operator_audit.html" if isinstance(viewer, OperatorViewer) else "audit_log.html",
@@ -114,7 +114,23 @@ class AuditLog(DashboardPage, Generic[V], frozen=True):
                 if page.next_start is None or len(entries) >= MAX_EXPORTED:
                     break
                 start = page.next_start
-            return audit_csv(await _rows(connection, viewer, entries), entries)
+            shown = _shown(viewer, entries)
+            return audit_csv(await _rows(connection, viewer, shown), shown)
+
+
+def _shown(viewer: MemberViewer | OperatorViewer, entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:
+    """Without the paths of the addresses of receivers, for a viewer who may not see them."""
+    if not isinstance(viewer, MemberViewer) or not viewer.hides_secrets:
+        return entries
+    return [
+        replace(
+            entry,
+            before=shown_urls(entry.before, viewer.shown_url),
+            after=shown_urls(entry.after, viewer.shown_url),
+            details=shown_urls(entry.details, viewer.shown_url) or {},
+        )
+        for entry in entries
+    ]
 
 
 async def _rows(

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -129,6 +129,15 @@ def changes_of(entry: StoredEntry) -> list[AuditChange]:
     changes = [AuditChange(name, _text(before, name), _text(after, name)) for name in names]
     details = {name: value for name, value in entry.details.items() if value not in _EMPTY}
     return changes + [AuditChange(name, None, _text(details, name)) for name in details]
+
+
+def shown_urls(values: dict[str, Any] | None, shown_url: Callable[[str], str]) -> dict[str, Any] | None:
+    if values is None:
+        return None
+    return {
+        name: shown_url(value) if isinstance(value, str) and value.startswith(("https://", "http://")) else value
+        for name, value in values.items()
+    }
 
 
 def _text(values: Mapping[str, Any], name: str) -> str | None:

@@ -3,6 +3,7 @@
 Each query reads a small index, never all orders.
 """
 
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
@@ -221,8 +222,10 @@ def _path_of(name: str, object_id: str) -> str | None:
     return None if path is None else f"{path}/{object_id}"
 
 
-async def list_attention(connection: Connection, tenant: Tenant, *, now: datetime, locale: Locale) -> list[Attention]:
-    """The most urgent first."""
+async def list_attention(
+    connection: Connection, tenant: Tenant, *, now: datetime, locale: Locale, shown_url: Callable[[str], str]
+) -> list[Attention]:
+    """The most urgent first. `shown_url`: what the viewer may see of the address of a receiver."""
     today = now.date()
     found = [_card_problem(problem) for problem in await list_card_problems(connection, tenant, now)]
     overdue = await count_overdue(connection, tenant, today)
@@ -230,7 +233,7 @@ async def list_attention(connection: Connection, tenant: Tenant, *, now: datetim
         found.append(_overdue(overdue.invoices, overdue.oldest_due_on, locale))
     for webhook in await list_failing_webhooks(connection, tenant):
         since = visitor.day(webhook.failing_since, locale)
-        text = f"The webhook {webhook.url} has been failing since {since}."
+        text = f"The webhook {shown_url(webhook.url)} has been failing since {since}."
         found.append(Attention(text, True, _path_of("webhooks", webhook.id), "See why"))
     held = await count_orders_on_hold(connection, tenant)
     if held:

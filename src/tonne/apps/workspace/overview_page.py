@@ -169,7 +169,7 @@ class OverviewPage(DashboardPage, frozen=True):
             target = await find_target(connection, tenant)
             shares = await store.sum_retired_shares(connection, tenant, today.replace(month=1, day=1))
             invoices = await store.list_next_invoices(connection, tenant)
-            attention = await list_attention(connection, tenant, now=now, locale=locale)
+            attention = await list_attention(connection, tenant, now=now, locale=locale, shown_url=viewer.shown_url)
         figures = figures_of(totals, target, locale, today)
         return self.layout.page(
             viewer,
