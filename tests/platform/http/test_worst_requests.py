@@ -1,24 +1,20 @@
 """The worst bodies, queries and headers that each route admits never keep others from the event loop for long."""
 
-import asyncio
-import gc
 import re
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
 
+from tests.platform.http.worst_requests import Sender, measured_steps
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.json_body import MAX_VALUES, SMALL_BYTES
 from tonne.platform.http.route import MAX_BODY_BYTES, Route
 
-MAX_STEP_S = 0.020
 FULL = MAX_BODY_BYTES - 4096
 MANY = MAX_VALUES - 50
 # Values that are the worst of their kind for some reader: as many or as long as a body may contain.
@@ -49,91 +45,6 @@ HEADERS = {
     "x-forwarded-for": b",".join([b"10.0.0.1"] * 6_000),
     "accept": b",".join([b"text/html;q=0.1"] * 3_000),
 }
-
-
-class Steps:
-    """The longest uninterrupted piece of work on the event loop, in CPU time of its thread."""
-
-    longest_s = 0.0
-
-
-@contextmanager
-def measured_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
-    steps, run = Steps(), asyncio.Handle._run
-
-    def timed(handle: asyncio.Handle) -> None:
-        started = time.thread_time()
-        run(handle)
-        steps.longest_s = max(steps.longest_s, time.thread_time() - started)
-
-    # The garbage of thousands of tests is not the cost of a request.
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
-        with monkeypatch.context() as patched:
-            patched.setattr(asyncio.Handle, "_run", timed)
-            yield steps
-    finally:
-        gc.enable()
-        gc.unfreeze()
-
-
-class Sender:
-    """Calls the application directly, so that no step contains the work of a client."""
-
-    def __init__(self, app: AsgiApp, key: str, steps: Steps) -> None:
-        self._app, self._key, self._steps = app, key, steps
-        self.sent = 0
-        self.slow: list[str] = []
-
-    async def send(
-        self, what: str, method: str, path: str, *, body: bytes = b"", query: bytes = b"", **more: bytes
-    ) -> int:
-        """The best of three, if the first one took too long: another program may have used the caches of the core."""
-        status = 0
-        for _ in range(3):
-            self._steps.longest_s = 0.0
-            status = await asyncio.create_task(self._call(method, path, body, query, more))
-            self.sent += 1
-            if self._steps.longest_s <= MAX_STEP_S:
-                return status
-        self.slow.append(f"{what}: {self._steps.longest_s * 1000:.0f} ms")
-        return status
-
-    async def _call(self, method: str, path: str, body: bytes, query: bytes, more: dict[str, bytes]) -> int:
-        headers = {b"authorization": b"Bearer " + self._key.encode(), b"content-type": b"application/json"}
-        headers |= {name.replace("_", "-").encode(): value for name, value in more.items()}
-        headers[b"content-length"] = str(len(body)).encode()
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query,
-            "root_path": "",
-            "headers": [(b"host", b"tonne.test"), *headers.items()],
-            "client": ("127.0.0.1", 1),
-            "server": ("tonne.test", 80),
-        }
-        statuses: list[int] = []
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> dict[str, Any]:
-            if messages:
-                return messages.pop()
-            await asyncio.Event().wait()
-            raise AssertionError
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                statuses.append(message["status"])
-
-        await self._app(scope, receive, send)
-        return statuses[0]
 
 
 def members_of(shape: Any) -> Iterator[tuple[object, bytes, bytes]]:
@@ -180,6 +91,19 @@ async def test_the_worst_bodies(sender: Sender, services: Services) -> None:
             status = await sender.send(f"{name}: {what}", route.method, path_of(route), body=body)
             assert status < 500, (name, what, status)
     assert len(tried) > 100
+    assert not sender.slow, "\n".join(sender.slow)
+
+
+async def test_a_batch_of_100_orders_gives_way_between_its_orders(sender: Sender) -> None:
+    """Each as large as it may be: all orders are valid, and are placed."""
+    metadata = {f"k{number:03}": "x" * 500 for number in range(30)}
+    order = {"mass": {"amount": "1", "unit": "kg"}, "metadata": metadata}
+    orders = [{**order, "idempotency_key": f"order-{number}"} for number in range(100)]
+    body = msgspec.json.encode({"orders": orders})
+    assert len(body) > 1_500_000
+    status = await sender.send("a batch", "POST", "/v1/orders/batch", body=body)
+    assert status == 200
+    assert sender.sent <= 3
     assert not sender.slow, "\n".join(sender.slow)
 
 

@@ -5,7 +5,7 @@ from copy import copy
 from enum import Enum, auto
 from operator import itemgetter
 from typing import Any, get_origin
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -22,7 +22,7 @@ from tonne.platform.http.json_body import (
 )
 from tonne.platform.http.multipart import MULTIPART, MultipartForm, UploadedFile, parse_multipart
 from tonne.platform.http.permissions import FULL_ACCESS, permission_of
-from tonne.platform.http.query import is_map_entry, read_query
+from tonne.platform.http.query import is_map_entry, read_pairs, read_query
 from tonne.platform.values.context import Actor, ActorKind, Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 
@@ -183,7 +183,7 @@ class Request:
         if self._media_type != FORM:
             raise FormInvalid
         try:
-            pairs = parse_qsl(self.body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=200)
+            pairs = read_pairs(self.body)
         except ValueError as error:
             raise FormInvalid from error
         fields: dict[str, list[str]] = {}
