@@ -201,6 +201,24 @@ async def test_an_unsigned_event_is_refused(http: httpx.AsyncClient) -> None:
     assert (answer.status_code, codes(answer)) == (400, ["signature_invalid"])
 
 
+async def test_forged_events_do_not_use_up_the_share_of_real_ones(
+    services: Services, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both come from one network here, as behind a proxy whose address is not trusted."""
+    charged, entered = list[str](), services.admission.enter
+
+    async def enter(name: str, *, takes_place: bool = True) -> None:
+        charged.append(name)
+        await entered(name, takes_place=takes_place)
+
+    monkeypatch.setattr(services.admission, "enter", enter)
+    body = _event("chg_1")
+    assert (await _send(http, body, _signature(body))).status_code == 200
+    for forged in ("t=1,v1=x", "", "v1=" + "0" * 64, _signature(body, secret=OTHER_SECRET), _signature(body + b" ")):
+        assert (await _send(http, body, forged)).status_code == 400
+    assert charged == ["stripe"] + ["127.0.0.1"] * 5
+
+
 async def test_an_old_signature_made_with_the_right_secret_is_refused(http: httpx.AsyncClient) -> None:
     body = _event("chg_1")
     answer = await _send(http, body, _signature(body, at=int(time.time()) - 301))

@@ -51,4 +51,13 @@ def card_page_routes(card: CardPage, renderer: Renderer) -> list[Route]:
 def gateway_routes(endpoints: CardEndpoints) -> list[Route]:
     """For gateways, not for clients: not in the OpenAPI document."""
     route, path = RouteMaker("Operation", Access.PUBLIC, body=StripeEventIn), "POST /gateways/stripe/webhook"
-    return [route(path, endpoints.handle_stripe_event, StripeEventOut, SignatureRefused, RouteNotFound)]
+    return [
+        route(
+            path,
+            endpoints.handle_stripe_event,
+            StripeEventOut,
+            SignatureRefused,
+            RouteNotFound,
+            find_payer=endpoints.find_payer,
+        )
+    ]

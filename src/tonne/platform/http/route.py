@@ -336,6 +336,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     max_body_bytes: int = MAX_BODY_BYTES
     # False if the endpoint itself limits how much one organisation uses at a time.
     takes_fair_share: bool = True
+    # Who is charged for a request that proves by its content who sent it. None: its network is.
+    find_payer: Callable[[Request], str | None] | None = None
     # Renders errors as a page, with the request id. Without it, errors are JSON. The request has no body here.
     show_error: ShowError | None = None
     creates: Creation | None = None

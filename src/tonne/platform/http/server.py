@@ -144,7 +144,9 @@ class Application:
                 request.check_query({parameter.name for parameter in route.query})
             if route.path in _OPERATOR_PATHS:
                 return await self._call(route, request, seen)
-            payer = limit_name(client) if scope is None else scope.organisation_id
+            payer = None if route.find_payer is None else route.find_payer(request)
+            if payer is None:
+                payer = limit_name(client) if scope is None else scope.organisation_id
             return await self._call_admitted(route, request, seen, payer)
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
             refusal = refusal_for(error)
