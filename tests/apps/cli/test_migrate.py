@@ -59,6 +59,38 @@ async def test_the_plan_of_an_upgrade_has_locks_rows_and_compatibility(
     assert "1,234" in table
 
 
+# Each file, and what its plan says about webhooks. A statement of a file without transaction keeps no lock.
+FILES = {
+    "ALTER TABLE webhooks ADD COLUMN serial text;": ["ACCESS EXCLUSIVE"],
+    "-- transaction: none\nALTER TABLE webhooks ADD COLUMN IF NOT EXISTS note text;\n"
+    "-- repeat until it changes no row\nUPDATE webhooks SET note = '' WHERE false;": [
+        "ROW EXCLUSIVE (rewrites)",
+        "ACCESS EXCLUSIVE",
+    ],
+    "ALTER TABLE webhooks ADD COLUMN note text; UPDATE webhooks SET note = '';": ["ACCESS EXCLUSIVE (rewrites)"],
+    "UPDATE webhooks SET url = url; ALTER TABLE webhooks ADD COLUMN note text;": [
+        "ROW EXCLUSIVE (rewrites)",
+        "ACCESS EXCLUSIVE",
+    ],
+    "ALTER TABLE webhooks VALIDATE CONSTRAINT webhooks_pkey, ADD COLUMN note text;": ["ACCESS EXCLUSIVE (scans)"],
+}
+
+
+def test_operations_9_the_plan_names_the_lock_under_which_a_statement_works(
+    bare_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output_of("migrate", database_url=bare_url)
+    found = {}
+    for sql in FILES:
+        release = [*all_migrations(), Migration(7, "0007_x", f"-- compatible_from: 6\n{sql}")]
+        monkeypatch.setattr("tonne.platform.db.schema.migrate.all_migrations", lambda release=release: release)
+        [planned] = json.loads(output_of("migrate", "--plan", "--json", database_url=bare_url).join("[]"))
+        found[sql] = [
+            lock["mode"] + ("" if lock["work"] == "brief" else f" ({lock['work']})") for lock in planned["locks"]
+        ]
+    assert found == FILES
+
+
 def test_json_is_for_the_plan(bare_url: str) -> None:
     done = tonne("migrate", "--json", database_url=bare_url)
     assert (done.returncode, done.stdout) == (2, "")

@@ -25,6 +25,12 @@ CASES = {
     "ALTER TABLE things ADD COLUMN x timestamptz DEFAULT now()": [TableLock("things", AE)],
     "ALTER TABLE things ADD COLUMN x uuid DEFAULT gen_random_uuid()": [TableLock("things", AE, Work.REWRITES)],
     "ALTER TABLE things ADD COLUMN x bigint GENERATED ALWAYS AS IDENTITY": [TableLock("things", AE, Work.REWRITES)],
+    "ALTER TABLE things ADD COLUMN x bigserial": [TableLock("things", AE, Work.REWRITES)],
+    "ALTER TABLE things ADD x integer GENERATED ALWAYS AS (size + 1) STORED": [TableLock("things", AE, Work.REWRITES)],
+    'ALTER TABLE things ADD COLUMN IF NOT EXISTS serial text, ADD stored boolean, ADD "identity" text': [
+        TableLock("things", AE)
+    ]
+    * 3,
     "ALTER TABLE things ADD COLUMN x integer CHECK (x > 0)": [TableLock("things", AE, Work.SCANS)],
     "ALTER TABLE things ADD x integer REFERENCES parents": [TableLock("things", AE), TableLock("parents", SRE)],
     "ALTER TABLE things ADD CONSTRAINT c CHECK (id > 0)": [TableLock("things", AE, Work.SCANS)],
@@ -71,6 +77,8 @@ JOIN pg_class class ON class.oid = locks.relation
 WHERE locks.pid = pg_backend_pid() AND class.relname IN ('things', 'parents')
   AND locks.mode NOT IN ('AccessShareLock', 'RowShareLock')
 """
+# Another one after the table was rewritten.
+FILE = "SELECT pg_relation_filenode('things')"
 
 
 @pytest.mark.parametrize("sql", CASES)
@@ -79,13 +87,16 @@ def test_the_locks_of_a_statement(sql: str) -> None:
     assert locks_of(statement) == CASES[sql]
 
 
-async def test_postgresql_takes_these_locks(bare: Connection) -> None:
+async def test_postgresql_takes_these_locks_and_rewrites_these_tables(bare: Connection) -> None:
     await bare.execute(SETUP)
     strength = list(LockMode).index
     for sql, expected in CASES.items():
         transaction = bare.transaction()
         await transaction.start()
+        file = await bare.fetchval(FILE)
         await bare.execute(sql)
+        if sql.startswith("ALTER"):
+            assert (await bare.fetchval(FILE) != file) == any(lock.work is Work.REWRITES for lock in expected), sql
         taken = {(row[0], LockMode(row[1])) for row in await bare.fetch(TAKEN)}
         await transaction.rollback()
         for lock in expected:

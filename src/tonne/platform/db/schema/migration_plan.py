@@ -71,15 +71,34 @@ async def _tables_of_indexes(connection: Connection) -> dict[str, str]:
 
 
 def _locks(migration: Migration, existing: set[str], tables_of_indexes: dict[str, str]) -> list[TableLock]:
-    """The strongest lock on each table, with the longest work. Tables that the migration creates are left out."""
+    """The strongest locks on each table, and those under which more is done. Tables that it creates are left out.
+
+    A transaction keeps what it has locked: a statement works under the strongest lock on its table so far.
+    """
     created = created_tables(migration.statements) - existing
-    strongest: dict[str, TableLock] = {}
-    for lock in (lock for statement in migration.statements for lock in locks_of(statement)):
-        table = tables_of_indexes.get(lock.table, lock.table) if lock.is_index else lock.table
-        if table in created:
-            continue
-        before = strongest.get(table, TableLock(table, lock.mode, lock.work))
-        mode = max(before.mode, lock.mode, key=list(LockMode).index)
-        work = max(before.work, lock.work, key=list(Work).index)
-        strongest[table] = TableLock(table, mode, work)
-    return [strongest[table] for table in sorted(strongest)]
+    found: set[TableLock] = set()
+    held: dict[str, LockMode] = {}
+    for statement in migration.statements:
+        if not migration.in_transaction:
+            held.clear()
+        taken = [
+            (tables_of_indexes.get(lock.table, lock.table) if lock.is_index else lock.table, lock)
+            for lock in locks_of(statement)
+        ]
+        for table, lock in taken:
+            held[table] = max(held.get(table, lock.mode), lock.mode, key=_STRENGTH)
+        found |= {TableLock(table, held[table], lock.work) for table, lock in taken if table not in created}
+    strongest = (lock for lock in found if not any(_covers(other, lock) for other in found))
+    return sorted(strongest, key=lambda lock: (lock.table, _STRENGTH(lock.mode)))
+
+
+_STRENGTH, _EXTENT = list(LockMode).index, list(Work).index
+
+
+def _covers(other: TableLock, lock: TableLock) -> bool:
+    return (
+        other.table == lock.table
+        and other != lock
+        and _STRENGTH(other.mode) >= _STRENGTH(lock.mode)
+        and _EXTENT(other.work) >= _EXTENT(lock.work)
+    )

@@ -52,7 +52,11 @@ _NAME = r'(?:"?public"?\.)?"?(\w+)"?'
 _VOLATILE = re.compile(
     r"\b(random|clock_timestamp|gen_random_uuid|uuidv7|uuidv4|nextval|timeofday)\s*\(", re.IGNORECASE
 )
-_SERIAL = re.compile(r"\b(small|big)?serial\b|\bIDENTITY\b|\bSTORED\b", re.IGNORECASE)
+# Not the name of the column, which may be any of these words.
+_SERIAL = re.compile(
+    r"^(small|big)?serial\d?\b|\bGENERATED\b.*?\bAS\s+IDENTITY\b|\)\s*STORED\b", re.IGNORECASE | re.DOTALL
+)
+_COLUMN = re.compile(r"ADD\s+(?:COLUMN\s+)?(?:IF\s+NOT\s+EXISTS\s+)?(?:\"[^\"]+\"|\w+)\s+", re.IGNORECASE)
 _REFERENCES = re.compile(rf"\bREFERENCES\s+{_NAME}", re.IGNORECASE)
 _CREATED = re.compile(rf"CREATE\s+(?:UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.IGNORECASE)
 # Later parts of an ON CONFLICT or a CTE are covered by the mode of the first table.
@@ -120,6 +124,7 @@ def _alter_action(action: str) -> tuple[LockMode, Work]:
 
 
 def _add_column(action: str) -> Work:
+    action = _COLUMN.sub("", action, count=1)
     if _VOLATILE.search(action) or _SERIAL.search(action):
         return Work.REWRITES
     has_default = re.search(r"\bDEFAULT\b", action, re.IGNORECASE)
