@@ -21,6 +21,7 @@ from bench.doctor import run as doctor
 from bench.estimates import run as estimates
 from bench.growth import run as growth
 from bench.life import run as life
+from bench.limits import run as limits
 from bench.load import UnexpectedResponse
 from bench.log import run as log
 from bench.mail import run as mail
@@ -35,6 +36,7 @@ SUBJECTS: dict[str, Any] = {
     "api": api,
     "delivery": delivery,
     "life": life,
+    "limits": limits,
     "billing": billing,
     "disk": disk,
     "dashboard": dashboard,
@@ -53,7 +55,7 @@ SUBJECTS: dict[str, Any] = {
 # The subjects of `all`.
 USUAL = ("api", "delivery", "life", "whole", "billing", "disk")
 # The subjects with --orders and --folder.
-SIZED = ("growth", "doctor", "dashboard")
+SIZED = ("growth", "doctor", "dashboard", "limits")
 IDLE_PERCENT = 10.0
 
 
@@ -63,8 +65,8 @@ def main() -> None:
     listed = "; ".join(f"{name}: {', '.join(subject.NAMES)}" for name, subject in SUBJECTS.items())
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these benchmarks ({listed})")
     parser.add_argument("--quick", action="store_true", help="only check that the benchmarks work")
-    parser.add_argument("--orders", type=int, help="growth, doctor and dashboard: how many orders")
-    parser.add_argument("--folder", type=Path, help="growth, doctor and dashboard: where the database is (var)")
+    parser.add_argument("--orders", type=int, help="growth, doctor, dashboard and limits: how many orders")
+    parser.add_argument("--folder", type=Path, help="growth, doctor, dashboard and limits: where the database is (var)")
     arguments = parser.parse_args()
     if arguments.subject is None:
         parser.print_help()

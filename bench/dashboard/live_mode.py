@@ -6,6 +6,7 @@ Orders complete by themselves in test mode only, but only in live mode does the 
 from dataclasses import replace
 
 from bench.environment import Environment
+from tonne.platform.values import context
 from tonne.platform.values.context import Mode
 
 MODE = Mode.LIVE
@@ -26,4 +27,6 @@ async def make_live(environment: Environment) -> None:
             # Rows that every organisation has in both modes, such as its streams of events.
             await tx.execute(f"DELETE FROM {row['name']} WHERE mode = 'live'")
             await tx.execute(f"UPDATE {row['name']} SET mode = 'live' WHERE mode = 'test'")
-    environment.tenants = [replace(tenant, scope=replace(tenant.scope, mode=MODE)) for tenant in environment.tenants]
+    environment.tenants = [
+        replace(tenant, scope=context.replace(tenant.scope, mode=MODE)) for tenant in environment.tenants
+    ]

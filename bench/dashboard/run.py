@@ -39,7 +39,7 @@ async def run(
     names: AbstractSet[str], report: Report, *, quick: bool, orders: int | None = None, folder: Path | None = None
 ) -> None:
     pace = QUICK_DASHBOARD if quick else DashboardPace()
-    pages = [(area, name) for area, name in page_routes(_routes()) if area in names]
+    pages = [(area, name) for area, name in page_routes(service_routes()) if area in names]
     require_samples(pages)
     parent, count = folder or ROOT / "var", orders or pace.large_orders
     # A page that does not work voids the run here, before the many orders are made.
@@ -76,7 +76,7 @@ def summary(small: Mapping[tuple[str, str], Cost], large: Mapping[tuple[str, str
     return shown
 
 
-def _routes() -> list[Route]:
+def service_routes() -> list[Route]:
     """The routes of a service without a database: they are made before the first connection."""
     settings = Settings(secret_key=SECRET_KEY)
     return Services(Database("postgresql://nowhere", settings), settings).routes()

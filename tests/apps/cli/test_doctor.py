@@ -22,10 +22,11 @@ from tonne.apps.wiring.app import Services
 from tonne.money.invoices.waiting import WAITING as INVOICES_WAITING
 from tonne.money.refunds.waiting import WAITING as REFUNDS_WAITING
 from tonne.platform.db.invariant import Invariant, group_by_scan
+from tonne.platform.db.schema.migration_files import Migration, all_migrations
 from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode, utc_now
+from tonne.platform.values.context import Clock, Mode, new_id, utc_now
 from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
 
 
@@ -360,3 +361,35 @@ async def test_operations_3_a_check_that_fails_is_a_sentence_with_an_exit_code_o
             assert "Traceback" not in done.stdout + done.stderr
     latest = json.loads(operator.runs("doctor", "--json").stdout)
     assert latest["status"] in {"ok", "warning"}
+
+
+async def test_operations_3_doctor_never_ends_in_a_traceback(
+    operator: Operator, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is away, accepts no writes, has another schema, or the login may read nothing or only some."""
+    async with services.database.connection() as own:
+        name = await own.fetchval("SELECT quote_ident(current_database())")
+        role = f"reader_{new_id('x')[2:]}"
+        await own.execute(f"CREATE ROLE {role} LOGIN")
+        url = operator.url.replace("//postgres@", f"//{role}@")
+        try:
+            assert url != operator.url
+            sentence = refusal_of("doctor", database_url=url)
+            assert sentence.startswith("The login in TONNE_DATABASE_URL may not do this (permission denied for ")
+            await own.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+            await own.execute(f"REVOKE SELECT ON orders FROM {role}")
+            done = tonne("doctor", database_url=url)
+            assert done.returncode == FAILED_CODE, done
+            assert "- permission denied for table orders" in done.stdout
+            assert "The result was not stored" in done.stderr
+            await own.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+            done = operator.runs("doctor")
+            assert done.returncode in {0, WARNINGS_CODE}, done
+            assert "The result was not stored" in done.stderr
+        finally:
+            await own.execute(f"SET default_transaction_read_only = off; ALTER DATABASE {name} RESET ALL")
+            await own.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert "Cannot connect to the database" in refusal_of("doctor", database_url="postgresql://nobody@127.0.0.1:1/none")
+    later = [*all_migrations(), Migration(7, "0007_later", "SELECT 1")]
+    monkeypatch.setattr("tonne.platform.db.schema.migrate.all_migrations", lambda: later)
+    assert "run `tonne migrate` first" in refusal_of("doctor", database_url=operator.url)

@@ -29,18 +29,12 @@ class PersonEndpoints(Struct, frozen=True):
         part of a URL.
         """
         search = _search(request)
-        async with self.database.connection() as connection:
-            await _require_right(connection, request)
-            records = await export_person(connection, search)
-            async with connection.transaction():
-                await audit.record(
-                    connection,
-                    search.organisation_id,
-                    "person.exported",
-                    by=request.actor.at(self.clock()),
-                    found_by=search.person.found_by,
-                    records=len(records),
-                )
+        await self.database.run(_require_right, request)
+        async with self.database.long_snapshot() as tx:
+            records = await export_person(tx, search)
+        facts = {"found_by": search.person.found_by, "records": len(records)}
+        by = request.actor.at(self.clock())
+        await self.database.commit(audit.record, search.organisation_id, "person.exported", by=by, **facts)
         return json_response(PersonExportOut([record_out(record) for record in records]))
 
     async def erase(self, request: Request) -> Response:
@@ -54,8 +48,8 @@ class PersonEndpoints(Struct, frozen=True):
         `order.person_erased`. Repeat the request if you get no answer. Needs a live key with the right `persons`.
         """
         search = _search(request)
-        async with self.database.connection() as connection:
-            await _require_right(connection, request)
+        await self.database.run(_require_right, request)
+        async with self.database.long_connection() as connection:
             erasure = await erase_person(connection, search, actor=request.actor, clock=self.clock)
         self.notifier.notify(WorkKind.EVENTS)
         return json_response(erasure_out(erasure))

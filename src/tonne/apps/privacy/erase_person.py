@@ -16,6 +16,7 @@ from tonne.apps.privacy.store import list_values_any_account
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.person_store import lock_texts
 from tonne.platform.db.database import Connection
+from tonne.platform.db.session_settings import lift_limits
 from tonne.platform.documents.mail.person_store import erase_mail
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.request_log.store import erase_request_texts
@@ -31,18 +32,23 @@ async def erase_person(connection: Connection, search: Search, *, actor: Actor, 
     Raises PersonInUse, and then changes nothing, if an order, refund, mail or setting still needs the data. Repeating
     it continues an erasure that was interrupted.
     """
-    found = await find_person(connection, search)
-    if blockers := await list_blockers(connection, found):
+    async with connection.transaction():
+        await lift_limits(connection)
+        found = await find_person(connection, search)
+        blockers = await list_blockers(connection, found)
+    if blockers:
         raise PersonInUse(blockers)
     erasure = await _begin(connection, search, by=actor.at(clock()))
     counts = Counts()
     with progress("Erasing", len(found.orders)) as advance:
         for item in found.orders:
             async with connection.transaction():
+                await lift_limits(connection)
                 await erase_order(connection, search.person, item, counts, by=actor.at(clock()))
             advance(1)
     await _erase_rest(connection, search.person, found, counts)
     async with connection.transaction():
+        await lift_limits(connection)
         await erase_request_texts(connection, search.organisation_id, search.person.terms)
     return await _finish(connection, erasure, counts, by=actor.at(clock()))
 

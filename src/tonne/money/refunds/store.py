@@ -203,7 +203,7 @@ async def claim_bank_refunds(tx: Connection, now: datetime, held_until: datetime
 
 WAKE_BANK_REFUND = """
 UPDATE refunds SET next_attempt_at = $2
-WHERE $1 = ANY (return_ids) AND method = 'bank' AND state IN ('due', 'succeeded')
+WHERE return_ids @> ARRAY[$1] AND method = 'bank' AND state IN ('due', 'succeeded')
 """
 
 

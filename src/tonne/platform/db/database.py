@@ -16,7 +16,7 @@ import msgspec
 from tonne.platform.db.errors import DATABASE_ERRORS
 from tonne.platform.db.one_transaction import one_transaction_of
 from tonne.platform.db.server.hosts import connect_to_any
-from tonne.platform.db.session_settings import session_settings
+from tonne.platform.db.session_settings import FOR_READERS, LONG_STATEMENT_S, lift_limits, session_settings
 from tonne.platform.db.traced_statements import trace_statements
 from tonne.platform.process.cost import COST
 from tonne.platform.process.shared_timer import WaitQueue
@@ -171,22 +171,29 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def long_snapshot(self, statement_s: float) -> AsyncIterator[Connection]:
-        """Like `snapshot`, on a connection outside of the pool: for long statements and slow readers."""
+    async def long_connection(self) -> AsyncIterator[Connection]:
+        """A connection outside of the pool, which waits for long statements. Each transaction lifts its own limits."""
         self._require_open()
-        settings = replace(self._settings, statement_timeout_s=statement_s)
+        settings = replace(self._settings, statement_timeout_s=LONG_STATEMENT_S)
         connection = await connect(self._url, settings, direct=self._direct)
         try:
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                # Behind PgBouncer a connection has the time limits of its role.
-                limit_ms = int(statement_s * 1000)
-                await connection.execute(
-                    f"SET LOCAL statement_timeout = {limit_ms}; "
-                    f"SET LOCAL idle_in_transaction_session_timeout = {2 * limit_ms}"
-                )
-                yield connection
+            yield connection
         finally:
             connection.terminate()
+
+    @asynccontextmanager
+    async def long_snapshot(self) -> AsyncIterator[Connection]:
+        """Like `snapshot`, on a connection outside of the pool: for exports, however many rows they have.
+
+        A statement ends when its reader has gone, and a reader that stands still gets no more.
+        """
+        async with (
+            self.long_connection() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            await lift_limits(connection)
+            await connection.execute(FOR_READERS)
+            yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

@@ -35,6 +35,10 @@ NO_LIMITS = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0
 LIFT_LIMITS = "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in NO_LIMITS.items())
 # What a client waits for one statement of a transaction without limits.
 LONG_STATEMENT_S = 86_400.0
+# A snapshot keeps the database from removing old rows, so nobody may hold one by reading nothing.
+FOR_READERS = (
+    "SET LOCAL idle_in_transaction_session_timeout = '10min'; SET LOCAL client_connection_check_interval = '10s'"
+)
 
 
 async def lift_limits(tx: _Connection) -> None:

@@ -4,14 +4,14 @@ from typing import ClassVar
 
 from tonne.platform.db.database import Connection, Database
 
-BATCH_ROWS = 10_000
+BATCH_ROWS = 500
 
-# Sorted to prevent deadlocks between workers.
+# Sorted to prevent deadlocks between workers. Rows are found by their place in the table: a join would read the whole
+# backlog for every batch.
 FOLD_COUNTS = """
 WITH taken AS (
     DELETE FROM estimate_deltas delta
-    USING (SELECT account_id, id FROM estimate_deltas LIMIT $1 FOR UPDATE SKIP LOCKED) due
-    WHERE delta.account_id = due.account_id AND delta.id = due.id
+    WHERE delta.ctid = ANY (ARRAY(SELECT ctid FROM estimate_deltas LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING delta.account_id, delta.day, delta.estimates
 ), folded AS (
     INSERT INTO estimate_days AS total (account_id, day, estimates)

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.session_settings import lift_limits
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Clock, Mode
@@ -49,6 +50,7 @@ class AppendLeaves:
             if not await statement_store.has_waiting(connection, mode):
                 return False
         async with self._database.transaction() as tx:
+            await lift_limits(tx)
             log = await lock_log(tx, mode, skip_locked=True)
             if log is None:  # there is none yet, or another worker appends to it
                 return await open_log(tx, mode, 1, origin_of(self._settings.base_url, mode, 1), self._clock())

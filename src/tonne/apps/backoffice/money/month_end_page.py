@@ -19,8 +19,6 @@ from tonne.selling.users.names import name_actors
 
 # Months to choose from.
 MONTHS = 24
-# A month of a million orders is summed and sorted by one statement. It may take longer than a request usually does.
-STATEMENT_S = 300
 BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)
 # Text is sent in parts of about this size.
 PART = 64 * 1024
@@ -58,7 +56,7 @@ class MonthEndPage(DashboardPage, frozen=True):
     async def compute(self, viewer: OperatorViewer, _: Form) -> Response:
         month = self._month(viewer.request)
         now = self.clock()
-        async with self.database.long_snapshot(STATEMENT_S) as tx:
+        async with self.database.long_snapshot() as tx:
             totals = await read_journal.sum_month_any_account(tx, viewer.mode, month)
         await self.database.commit(read_journal.store_totals, viewer.mode, month, totals, by=viewer.actor.at(now))
         return see_other(f"{viewer.base}/month-end/{month:%Y-%m}?done=month_summed#totals")
@@ -78,7 +76,7 @@ class MonthEndPage(DashboardPage, frozen=True):
     ) -> AsyncIterator[bytes]:
         """From one snapshot, on a connection of its own: a slow reader holds it until the end."""
         held, size = list[str](), 0
-        async with self.database.long_snapshot(STATEMENT_S) as tx:
+        async with self.database.long_snapshot() as tx:
             async for text in write(tx, period):
                 held.append(text)
                 size += len(text)

@@ -63,8 +63,7 @@ async def insert_counts(connection: Connection, counts: Mapping[CountedDay, Coun
 FOLD_COUNTS = """
 WITH taken AS (
     DELETE FROM offset_link_deltas delta
-    USING (SELECT account_id, offset_link_id, id FROM offset_link_deltas LIMIT $1 FOR UPDATE SKIP LOCKED) due
-    WHERE delta.account_id = due.account_id AND delta.offset_link_id = due.offset_link_id AND delta.id = due.id
+    WHERE delta.ctid = ANY (ARRAY(SELECT ctid FROM offset_link_deltas LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING delta.organisation_id, delta.mode, delta.account_id, delta.offset_link_id, delta.day, delta.opened,
               delta.begun, delta.paid, delta.paid_grams, delta.paid_minor
 ), folded AS (
@@ -182,7 +181,7 @@ def _totals(row: asyncpg.Record) -> LinkTotals:
 
 # A job: adds what was counted of offset links to their days, so that reading them stays cheap.
 
-BATCH_ROWS = 10_000
+BATCH_ROWS = 500
 
 
 class FoldLinkCounts(Struct, frozen=True):

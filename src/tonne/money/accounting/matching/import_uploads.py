@@ -17,6 +17,7 @@ from tonne.money.accounting.matching.upload_store import Preview, PreviewLine, S
 from tonne.money.invoices.errors import StatementUploadNotFound
 from tonne.platform.db.database import Connection, Database, connect
 from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable
+from tonne.platform.db.session_settings import LONG_STATEMENT_S, lift_limits
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.process.offload import offload
 from tonne.platform.settings.settings import Settings
@@ -28,8 +29,6 @@ LEASE = timedelta(minutes=1)
 RETRY_AFTER = timedelta(seconds=10)
 MOST_FAILURES = 3
 NOTE_EVERY_S = 1.0
-# Of one statement of a large import.
-STATEMENT_S = 600.0
 # Lines and errors of a file that its page shows.
 SHOWN = 200
 _FAILED = (
@@ -82,7 +81,7 @@ class ImportUploads:
 
         noting = asyncio.create_task(note())
         try:
-            settings = replace(self._settings, statement_timeout_s=STATEMENT_S)
+            settings = replace(self._settings, statement_timeout_s=LONG_STATEMENT_S)
             await offload(on_progress, process_upload_alone, self._database.address, upload, settings, self._clock())
         finally:
             noting.cancel()
@@ -102,11 +101,6 @@ def process_upload_alone(address: tuple[str, bool], upload: StatementUpload, set
     asyncio.run(run())
 
 
-LIFT_TIMEOUTS = """
-SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)
-"""
-
-
 async def process_upload(connection: Connection, upload: StatementUpload, settings: Settings, now: datetime) -> None:
     """Import it if that was confirmed; else import it, roll that back, and store what it did for the page."""
     is_import = upload.status is UploadStatus.IMPORTING
@@ -115,7 +109,7 @@ async def process_upload(connection: Connection, upload: StatementUpload, settin
     await transaction.start()
     try:
         # The usual time limits are for requests.
-        await connection.execute(LIFT_TIMEOUTS)
+        await lift_limits(connection)
         file, options = await upload_store.read_upload(connection, upload.id)
         # Before the import: a second import of the same upload waits here and then does not find it.
         if is_import:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.db.queues import WaitingCheck, no_parameters
+from tonne.platform.db.session_settings import LONG_STATEMENT_S, lift_limits
 
 # From this many days before the end of the last partition on, the doctor warns.
 WARN_DAYS = 14
@@ -74,7 +75,8 @@ def _moment(text: str) -> datetime:
 
 
 async def create_partition(tx: Connection, table: PartitionedTable, start: datetime) -> Partition:
-    """Rows of that month which are in the default partition already move to the new one."""
+    """Rows of that month which are in the default partition already move to the new one, however many they are."""
+    await lift_limits(tx)
     partition = Partition(f"{table.name}_{start:%Y_%m}", start, month_after(start))
     bounds = f"FROM ('{partition.start}') TO ('{partition.end}')"
     names = await _column_names(tx, table.name)
@@ -88,7 +90,7 @@ async def create_partition(tx: Connection, table: PartitionedTable, start: datet
         f"WITH moved AS ({moved}) INSERT INTO {partition.name} ({names}) SELECT {names} FROM moved",  # noqa: S608
         f"ALTER TABLE {table.name} ATTACH PARTITION {partition.name} FOR VALUES {bounds}",
     ):
-        await tx.execute(statement)
+        await tx.execute(statement, timeout=LONG_STATEMENT_S)
     return partition
 
 

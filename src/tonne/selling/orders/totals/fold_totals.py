@@ -4,14 +4,14 @@ from typing import ClassVar
 
 from tonne.platform.db.database import Connection, Database
 
-BATCH_ROWS = 10_000
+BATCH_ROWS = 500
 
 # Sorted to prevent deadlocks between workers. A row that is being written is not visible yet, and is folded later.
+# Rows are found by their place in the table: a join would read the whole backlog for every batch.
 FOLD_DELTAS = """
 WITH taken AS (
     DELETE FROM order_deltas delta
-    USING (SELECT organisation_id, mode, id FROM order_deltas LIMIT $1 FOR UPDATE SKIP LOCKED) due
-    WHERE delta.organisation_id = due.organisation_id AND delta.mode = due.mode AND delta.id = due.id
+    WHERE delta.ctid = ANY (ARRAY(SELECT ctid FROM order_deltas LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING delta.organisation_id, delta.mode, delta.month, delta.currency, delta.status, delta.orders, delta.grams,
               delta.cost_minor, delta.tax_minor, delta.refunded_minor
 ), folded AS (

@@ -11,6 +11,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.session_settings import lift_limits
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import By, Scope
 from tonne.selling.orders.model import Order
@@ -118,6 +119,7 @@ async def scan_next_any_account(tx: Connection, limit: int) -> bool:
     await _lock_counting(tx)
     row = await tx.fetchrow(FIND_TO_SCAN)
     if row is not None:
+        await lift_limits(tx)
         await tx.execute(SCAN_ORDERS, *row.values(), limit)
     return row is not None
 

@@ -612,6 +612,7 @@ CREATE INDEX refunds_due ON refunds (next_attempt_at) WHERE next_attempt_at IS N
 CREATE INDEX refunds_open ON refunds (state, created_at) WHERE state IN ('approval', 'due', 'pending', 'failed');
 CREATE UNIQUE INDEX refunds_by_reference ON refunds (charge_id, order_id, reference) WHERE reference IS NOT NULL;
 CREATE INDEX refunds_of_charge ON refunds (charge_id) WHERE charge_id IS NOT NULL;
+CREATE INDEX refunds_by_return ON refunds USING gin (return_ids) WHERE method = 'bank';
 CREATE INDEX refunds_made ON refunds (organisation_id, mode, settled_at)
     WHERE state = 'succeeded';
 CREATE TRIGGER refunds_not_while_held BEFORE INSERT ON refunds
