@@ -62,7 +62,7 @@ export interface OrderEventData {
   order: Order;
 }
 
-/** Every field is always present, but for the last five. What is not known yet is null or an empty list. */
+/** Every field is always present, but for the last seven. What is not known yet is null or an empty list. */
 export interface Order {
   /** Id of the order. */
   id: string;
@@ -140,6 +140,13 @@ export interface Order {
   external_id_verified?: boolean | undefined;
   /** Printed on invoices. Present only if there is one. */
   reference?: string | undefined;
+  /**
+   * Present only while the certificate of a complete order is withdrawn and a new one follows: credits became invalid,
+   * and others are being retired instead.
+   */
+  certificate_state?: OrderCertificateState | undefined;
+  /** Present with `certificate_state`: when the new certificate is expected. */
+  certificate_expected_on?: string | undefined;
 }
 
 /** What was requested. */
@@ -208,6 +215,8 @@ export interface Beneficiary {
 
 /** Why a placed order is not fulfilled before it is paid, although its account has credit. */
 export type HoldReason = "credit_limit_reached";
+
+export type OrderCertificateState = "being_replaced";
 
 /** An order was placed. Its bundles are assigned and its price is fixed. It waits for the payment. */
 export interface OrderPlacedEvent {

@@ -1,11 +1,15 @@
 """A lot is invalidated although orders hold credits of it: they get others, or their certificates are withdrawn."""
 
+from datetime import timedelta
+
 import pytest
 
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
+from tonne.platform.db.invariant import find_violations
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.totals.fold_totals import FoldTotals
+from tonne.supply.retirements.invariants import INVARIANTS
 from tonne.supply.retirements.resupply.resupply_orders import Decision, resolve_lot_cases
 from tonne.supply.stock.errors import LotCaseDecided, LotCaseNotFound, LotNotFound, LotNotInUse
 from tonne.supply.stock.lots.lot_case_store import CaseState, LotCase
@@ -282,3 +286,88 @@ async def test_every_step_is_in_the_audit_log(live: Shop) -> None:
         "order.invalid_credits_decided",
         "order.resupplied",
     ]
+
+
+async def test_a_complete_order_never_waits_for_a_unit_to_fill(live: Shop) -> None:
+    """Its certificate is withdrawn: the unit of the fraction is on the work list at once, as at checkout."""
+    await live.sell("wind", {"A": 1})
+    wrong = await live.supply("A", 2019, 3)
+    account = await live.account("Ada")
+    order = await live.buy(account, 2_300_000, "wind")
+    await live.work()
+    live.clock.advance(days=31)
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    assert "certificate_state" not in await live.shown(order)
+    await live.supply("A", 2021, 10)
+    # An open unit of the account has room. It closes in a month, so the order must not join it.
+    await live.buy(account, 200_000, "wind")
+    await live.work()
+    await live.invalidate(wrong, REASON)
+    await resolve(live, wrong, Decision.RESUPPLY)
+    await live.work()
+    await live.check_supply()
+    assert [task.quantity_grams for task in await live.work_list()] == [2 * TONNE, TONNE]
+    shown = await live.shown(order)
+    due = (live.clock.now + timedelta(days=7)).date().isoformat()
+    assert (shown["status"], shown["certificate_state"], shown["certificate_expected_on"]) == (
+        "complete",
+        "being_replaced",
+        due,
+    )
+    live.clock.advance(days=1)
+    await live.confirm(*await live.work_list())
+    await live.work()
+    assert [state for _, state in await live.certificate_states(order)] == ["valid", "replaced"]
+    assert not {"certificate_state", "certificate_expected_on"} & set(await live.shown(order))
+    await live.check_supply()
+
+
+async def test_a_second_invalid_lot_while_the_certificate_is_replaced_needs_no_decision(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    first = await live.supply("A", 2019, 2)
+    order = await live.buy(await live.account("Ada"), 2 * TONNE, "wind")
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    second = await live.supply("A", 2020, 2)
+    await live.invalidate(first, REASON)
+    await resolve(live, first, Decision.RESUPPLY)
+    await live.work()
+    await live.supply("A", 2021, 2)
+    await live.invalidate(second, REASON)
+    await live.check_supply()
+    await live.work()
+    assert await live.case_states(second) == {order.id: "retiring"}
+    await live.confirm(*await live.work_list())
+    await live.work()
+    assert [await live.case_states(lot_id) for lot_id in (first, second)] == [{order.id: "reissued"}] * 2
+    assert [line["vintage"] for line in (await live.certificate(order))["lines"]] == ["2021"]
+    await live.check_supply()
+
+
+async def test_the_doctor_names_a_complete_order_that_nobody_issues_a_certificate_for(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    wrong = await live.supply("A", 2019, 1)
+    order = await live.buy_at_checkout(await live.account("Ada"), 400_000, "wind")
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    await live.supply("A", 2021, 1)
+    await live.invalidate(wrong, REASON)
+    await resolve(live, wrong, Decision.RESUPPLY)
+    await live.work()
+    name = "a complete order without a valid certificate is being replaced, or its certificate was withdrawn for good"
+    assert name not in await live.breaches()
+    for broken in (
+        """UPDATE parcels SET status = 'open', close_at = now(), in_service_name = false, closed_at = NULL,
+        account_id = (SELECT account_id FROM orders WHERE id = $1) WHERE status = 'to_retire'""",
+        "UPDATE orders SET certificate_due_on = NULL WHERE id = $1",
+        "UPDATE lot_cases SET state = 'reissued', next_attempt_at = NULL, done_at = now() WHERE order_id = $1",
+    ):
+        async with live.database.transaction() as tx:
+            await tx.execute("SAVEPOINT as_it_was")
+            await tx.execute(broken, order.id)
+            assert name in await find_violations(tx, INVARIANTS), broken
+            await tx.execute("ROLLBACK TO SAVEPOINT as_it_was")

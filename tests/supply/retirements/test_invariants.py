@@ -16,6 +16,7 @@ GRAMS = "every gram of a parcel belongs to one order line"
 UNITS = "parcels consist of whole units"
 BOUGHT = "an order's projects and shares add up to its lines"
 COMPLETE = "every complete order is fully retired and has one current certificate"
+REPLACED = "a complete order without a valid certificate is being replaced, or its certificate was withdrawn for good"
 CHAIN = "replaced certificates lead to the current one"
 CERTIFIED = "a certificate's lines match its order's retirements"
 VINTAGES = "retired vintages match the valid certificates"
@@ -100,6 +101,7 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (CERTIFIED, _certified("registry.example/r", "registry.example/s"), set()),
     (CERTIFIED, _certified('"vintage":"2020"', '"vintage":"2021"'), set()),
     (CERTIFIED, _certified('"lines":[', '"lines":[],"old":['), set()),
+    (REPLACED, "UPDATE orders SET certificate_due_on = '2026-03-09' WHERE status = 'complete'", set()),
     (PROJECTS, "UPDATE order_projects SET status = 'retired'", {SHOWN}),
     (PROJECTS, "UPDATE order_projects SET status = 'allocated'", {SHOWN}),
     (SHOWN, _shown('"status":"allocated"', '"status":"retired"'), set()),

@@ -83,7 +83,7 @@ class OrderEventData(Model):
 
 
 class Order(Model):
-    """Every field is always present, but for the last five. What is not known yet is null or an empty list."""
+    """Every field is always present, but for the last seven. What is not known yet is null or an empty list."""
 
     id: str
     """Id of the order."""
@@ -158,6 +158,12 @@ class Order(Model):
     """
     reference: str | None
     """Printed on invoices. Present only if there is one."""
+    certificate_state: OrderCertificateState | None
+    """Present only while the certificate of a complete order is withdrawn and a new one follows: credits became
+    invalid, and others are being retired instead.
+    """
+    certificate_expected_on: dt.date | None
+    """Present with `certificate_state`: when the new certificate is expected."""
 
 
 OrderType = Literal["quantity", "value"]
@@ -252,6 +258,9 @@ class Beneficiary(Model):
 
 
 HoldReason = Literal["credit_limit_reached"]
+
+
+OrderCertificateState = Literal["being_replaced"]
 
 
 class OrderPlacedEvent(Model):

@@ -53,6 +53,7 @@ from tonne.supply.retirements.timeline import (
 )
 
 _CHARGE = "the charge of the card"
+_WORK_LIST = "(`tonne retirement list --mode {}`)"
 SERVICE, OPERATOR, CUSTOMER, CLIENT = "the service", "the operator", "the customer", "the client"
 
 
@@ -135,8 +136,10 @@ def _next_step(order: Order, invoice: Invoice | None) -> tuple[str | None, str |
             return "supply: the account simulates less (`PUT /v1/test-helpers/supply`)", CLIENT
         case OrderStatus.PAID:
             return "supply: credits of the projects in its bundles (`tonne catalogue import-lots`)", OPERATOR
+        case OrderStatus.COMPLETE if order.certificate_due_on is not None:
+            return f"other retirements, and a new certificate {_WORK_LIST.format(order.scope.mode)}", OPERATOR
         case OrderStatus.RETIRING:
-            return f"its retirements (`tonne retirement list --mode {order.scope.mode}`)", OPERATOR
+            return f"its retirements {_WORK_LIST.format(order.scope.mode)}", OPERATOR
         case _:
             return None, None
 

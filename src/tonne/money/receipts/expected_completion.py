@@ -79,9 +79,12 @@ async def expected_completion(
     Whole units: the seller confirms a retirement within `retirement_days` of the allocation. A fraction in a pooled
     unit: within `retirement_days` of its closing. Orders that were paid at checkout do not wait for a unit: their
     fractions come from units in the service's name. Before the allocation, the unit is not known yet, and the date is
-    the latest possible one. An order that is not allocated soon after its payment waits for supply. A day that has
-    passed is not moved to today: the order is late.
+    the latest possible one. A complete order whose certificate is being replaced waits like a retiring one. An order
+    that is not allocated soon after its payment waits for supply. A day that has passed is not moved to today: the
+    order is late.
     """
+    if order.certificate_due_on is not None:
+        return await _after_allocation(connection, order, settings=settings, now=now)
     if order.status in {OrderStatus.COMPLETE, OrderStatus.CANCELLED, OrderStatus.FAILED}:
         return Expectation(Awaited.NOTHING)
     if order.status in {OrderStatus.RECEIVED, OrderStatus.PLACED}:

@@ -1,6 +1,6 @@
 """Orders and their transitions, the tax of one, and in whose name its certificate is issued."""
 
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
@@ -77,6 +77,11 @@ class HoldReason(StrEnum):
     """Why a placed order is not fulfilled before it is paid, although its account has credit."""
 
     CREDIT_LIMIT_REACHED = "credit_limit_reached"
+
+
+class OrderCertificateState(StrEnum):
+    # The certificate is withdrawn, and other credits are being retired: a new one follows.
+    BEING_REPLACED = "being_replaced"
 
 
 class FailureReason(StrEnum):
@@ -216,6 +221,8 @@ class Order(msgspec.Struct, frozen=True):
     # Set when the order is complete.
     certificate_url: str | None = None
     public_certificate_url: str | None = None
+    # When a new certificate is expected. Set while the former one is withdrawn, because credits became invalid.
+    certificate_due_on: date | None = None
 
     @property
     def key(self) -> OrderKey:

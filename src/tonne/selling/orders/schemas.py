@@ -1,6 +1,6 @@
 """Request and response bodies of orders."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -62,7 +62,7 @@ class BeneficiaryOut(msgspec.Struct):
 
 
 class OrderOut(msgspec.Struct):
-    """Every field is always present, but for the last five.
+    """Every field is always present, but for the last seven.
 
     What is not known yet is null or an empty list.
     """
@@ -190,6 +190,17 @@ class OrderOut(msgspec.Struct):
         str | msgspec.UnsetType,
         Meta(description="Printed on invoices. Present only if there is one.", examples=["PO 20817"]),
     ] = msgspec.UNSET
+    certificate_state: Annotated[
+        model.OrderCertificateState | msgspec.UnsetType,
+        Meta(
+            description="Present only while the certificate of a complete order is withdrawn and a new one follows: "
+            "credits became invalid, and others are being retired instead.",
+        ),
+    ] = msgspec.UNSET
+    certificate_expected_on: Annotated[
+        date | msgspec.UnsetType,
+        Meta(description="Present with `certificate_state`: when the new certificate is expected."),
+    ] = msgspec.UNSET
 
 
 _PROJECT_EXAMPLE = {
@@ -269,6 +280,7 @@ def _project_item_out(project: model.OrderProject, currency: str) -> ProjectItem
 def _order_out(order: model.Order) -> OrderOut:
     priced, currency = order.priced, order.currency
     grams, value_minor = order.requested_quantity_grams, order.requested_value_minor
+    replaced_on = order.certificate_due_on
     return OrderOut(
         id=order.id,
         idempotency_key=order.idempotency_key,
@@ -303,6 +315,8 @@ def _order_out(order: model.Order) -> OrderOut:
         external_id=msgspec.UNSET if order.external_id is None else order.external_id,
         external_id_verified=msgspec.UNSET if order.external_id is None else order.external_id_verified,
         reference=msgspec.UNSET if order.reference is None else order.reference,
+        certificate_state=msgspec.UNSET if replaced_on is None else model.OrderCertificateState.BEING_REPLACED,
+        certificate_expected_on=msgspec.UNSET if replaced_on is None else replaced_on,
     )
 
 

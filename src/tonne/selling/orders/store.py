@@ -119,11 +119,11 @@ REWRITE_DOCUMENTS = """
 UPDATE orders SET wire_document = changed.document, payment_state = changed.payment_state,
                   refunded_minor = changed.refunded_minor, beneficiary = changed.beneficiary,
                   tax_treatment = changed.tax_treatment, tax_rate = changed.tax_rate, tax_minor = changed.tax_minor,
-                  hold_reason = changed.hold_reason
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[],
-            $9::numeric[], $10::bigint[], $11::bytea[])
-     AS changed (account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason, tax_treatment,
-                 tax_rate, tax_minor, document)
+                  hold_reason = changed.hold_reason, certificate_due_on = changed.certificate_due_on
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::date[],
+            $9::text[], $10::numeric[], $11::bigint[], $12::bytea[])
+     AS changed (account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason, certificate_due_on,
+                 tax_treatment, tax_rate, tax_minor, document)
 WHERE orders.account_id = changed.account_id AND orders.id = changed.id AND orders.status = changed.status
   AND orders.wire_document <> changed.document
 RETURNING orders.organisation_id, orders.mode
@@ -135,9 +135,10 @@ async def rewrite_documents(tx: Connection, orders: Sequence[Order], documents: 
 
     Returns the streams of those that changed.
     """
+    names = "scope.account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason, certificate_due_on"
     rows = await tx.fetch(
         REWRITE_DOCUMENTS,
-        *columns(orders, "scope.account_id, id, status, payment_state, refunded_minor, beneficiary, hold_reason"),
+        *columns(orders, names),
         [order.tax.treatment for order in orders],
         [_numeric(order.tax.rate) for order in orders],
         [order.tax.tax_minor for order in orders],

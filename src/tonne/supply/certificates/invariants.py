@@ -101,6 +101,36 @@ CERTIFICATE_INVARIANTS = (
         """,
     ),
     Invariant(
+        "a complete order without a valid certificate is being replaced, or its certificate was withdrawn for good",
+        "Its customer has no certificate, and nobody works on a new one; or its new credits wait in an open unit; or "
+        "the order does not say that its certificate is being replaced.",
+        """
+        SELECT format('order %s of account %s: %s, %s', orders.id, orders.account_id, certificate.number,
+                      coalesce(orders.certificate_due_on::text, 'no day is promised')) AS "where"
+        FROM certificates certificate
+        JOIN orders ON orders.account_id = certificate.account_id AND orders.id = certificate.order_id
+        CROSS JOIN LATERAL (
+            SELECT coalesce(bool_or(state = 'retiring'), false) AS retires,
+                   bool_and(state IN ('resupplied', 'reissued')) AS is_done
+            FROM lot_cases
+            WHERE lot_cases.account_id = orders.account_id AND lot_cases.order_id = orders.id
+        ) lot_case
+        WHERE certificate.state = 'withdrawn'
+          AND ((orders.certificate_due_on IS NOT NULL) <> lot_case.retires
+               OR lot_case.is_done
+               OR EXISTS (SELECT FROM shares share
+                          JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+                          WHERE share.account_id = orders.account_id AND share.order_id = orders.id
+                            AND parcel.status = 'open'))
+        UNION ALL
+        SELECT format('order %s of account %s: valid, but expected on %s', orders.id, orders.account_id,
+                      orders.certificate_due_on)
+        FROM orders JOIN certificates certificate
+          ON certificate.account_id = orders.account_id AND certificate.order_id = orders.id
+        WHERE orders.certificate_due_on IS NOT NULL AND certificate.state = 'valid'
+        """,
+    ),
+    Invariant(
         "replaced certificates lead to the current one",
         "A certificate was replaced by one of another order, or the two do not name each other.",
         """

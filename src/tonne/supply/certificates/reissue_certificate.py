@@ -195,7 +195,7 @@ async def reissue_certificate(
     await add_vintages(tx, [(order.scope.account_id, current.completed_at, new)])
     await _change_totals(tx, current, former, order)
     address = public_address(base_url, new.number) if is_public else None
-    reissued = replace(order, public_certificate_url=address)
+    reissued = replace(order, public_certificate_url=address, certificate_due_on=None)
     await rewrite_documents(tx, [reissued])
     await audit.record(
         tx,

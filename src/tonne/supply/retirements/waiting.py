@@ -55,6 +55,22 @@ WAITING = (
         topic=Topic.SUPPLY,
     ),
     WaitingCheck(
+        "live certificates of invalid lots are replaced by the day that the order shows",
+        "A certificate is withdrawn until other credits are retired, and that takes longer than the customer was told.",
+        "Retire the credits at their registries and import the confirmations with `tonne retirement import`. If a "
+        "further lot of the order is invalid, decide about it with `tonne lot resolve`.",
+        """
+        SELECT DISTINCT format('order %s of account %s, expected on %s', orders.id, orders.account_id,
+                               orders.certificate_due_on) AS "where"
+        FROM lot_cases lot_case
+        JOIN orders ON orders.account_id = lot_case.account_id AND orders.id = lot_case.order_id
+        WHERE lot_case.mode = 'live' AND lot_case.state = 'retiring'
+          AND orders.certificate_due_on < ($1::timestamptz AT TIME ZONE 'UTC')::date
+        ORDER BY 1
+        """,
+        topic=Topic.RETIREMENTS,
+    ),
+    WaitingCheck(
         "live units are closed at the end of their waiting time",
         "A pooled unit should have been put on the work list an hour ago. Perhaps no worker is running.",
         "Start a worker with `tonne worker`, or close the unit with `tonne unit close`.",

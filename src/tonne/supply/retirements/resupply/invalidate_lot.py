@@ -80,7 +80,8 @@ async def _find_certificates_any_account(tx: Connection, keys: Sequence[OrderKey
 
 def _new_case(order: Order, grams: int, certificate: _Certificate | None, now: datetime) -> lot_case_store.NewCase:
     number = None if certificate is None else certificate.number
-    if order.status is not OrderStatus.COMPLETE:
+    # If the certificate is being replaced already, it was decided that the order gets other credits.
+    if order.status is not OrderStatus.COMPLETE or order.certificate_due_on is not None:
         return lot_case_store.NewCase(
             order.scope, order.id, grams, number, lot_case_store.CaseState.RESUPPLY, now, None
         )

@@ -116,6 +116,9 @@ def _plan(supply: Supply, sources: Sources, order: Order, lost: Sequence[LostSha
         for (position, project_id), grams in by_project.items()
     ]
     recipient = recipient_of(order)
+    if order.status is OrderStatus.COMPLETE:
+        # Its certificate is withdrawn until the credits are retired: it must not wait for a unit to fill, too.
+        recipient = structs.replace(recipient, in_service_name=True)
     shares = supply.allocate(recipient, same)
     if shares is None:
         others = [
@@ -213,7 +216,8 @@ async def _finish(
         if await is_certificate_valid(tx, order):
             reason = f"{_sentence(case.reason)} Other credits are being retired instead, and a new certificate follows."
             await withdraw_certificate(tx, before, reason=reason, by=ACTOR.at(now))
-        await rewrite_documents(tx, [order])
+        expected_on = (now + timedelta(days=settings.retirement_days)).date()
+        await rewrite_documents(tx, [structs.replace(order, certificate_due_on=expected_on)])
         due_at = now + RECHECK
         await move_case(tx, case.order_key, case.lot_id, CaseState.RETIRING, now=now, due_at=due_at, resupplied_at=now)
     else:

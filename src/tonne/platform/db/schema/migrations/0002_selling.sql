@@ -626,6 +626,8 @@ CREATE TABLE orders (
     external_id_verified      boolean NOT NULL DEFAULT false CHECK (external_id IS NOT NULL OR NOT external_id_verified),
     -- Printed on invoices.
     reference                 text CHECK (length(reference) BETWEEN 1 AND 200),
+    -- Its certificate is withdrawn, because credits became invalid. A new one is expected on this day.
+    certificate_due_on        date CHECK (certificate_due_on IS NULL OR status = 'complete'),
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, idempotency_key),
     CHECK ((requested_quantity_grams IS NULL) <> (requested_value_minor IS NULL)),
