@@ -382,3 +382,17 @@ async def test_hostile_text_of_payers_stays_text(olga: Person, books: Billing, w
         assert "<script>alert" not in page
         assert "<img src=x>" not in page
         assert "&lt;img src=x&gt;" in page
+
+
+async def test_the_inbox_suggests_how_to_split_a_transfer(olga: Person, books: Billing, world: World) -> None:
+    await billed(books, world, 2)
+    await import_lines(olga, books, Line(DAY, 2700, "TN-LIVE-000001 + TN-LIVE-000002", reference="B1"))
+    transfer_id = await books.fetchval("SELECT id FROM bank_transfers")
+    for page in (f"{LIVE}/inbox", f"{LIVE}/transfers/{transfer_id}"):
+        text = " ".join(re.sub(r"<[^>]+>", "", (await olga.get(page)).text).split())
+        assert "Names 2 invoices: €13.95 for TN-LIVE-000001, €13.05 for TN-LIVE-000002" in text
+        assert "€0.90 would be missing" in text
+    said = await confirm(olga, f"{LIVE}/transfers/{transfer_id}/assign", invoice="TN-LIVE-000001 TN-LIVE-000002")
+    assert "invoice TN-LIVE-000001 over 13.95 EUR, which is then paid, and to invoice TN-LIVE-000002" in said
+    rows = await books.fetch("SELECT status FROM invoices ORDER BY number")
+    assert [row["status"] for row in rows] == ["paid", "open"]

@@ -112,7 +112,7 @@ async def test_a_statement_with_one_line_of_every_kind(billing: Billing, world: 
         "2026-03-05,13.95,EUR,Ada,my offsets",
         "2026-03-05,13.95,EUR,Ada,TN-LIVE-000005",
         "2026-03-05,13.95,USD,Ada,TN-LIVE-000004",
-        "2026-03-05,27.90,EUR,Ada,TN-LIVE-000004 TN-LIVE-000006",
+        "2026-03-05,27.89,EUR,Ada,TN-LIVE-000004 TN-LIVE-000006",
         "2026-03-05,13.95,EUR,Ada,TN-LIVE-000099",
         "2026-03-05,-13.95,EUR,Ada,TN-LIVE-000004",
         "2026-03-05,13.95,EUR,Ada,TN-TEST-000001",
@@ -166,6 +166,18 @@ async def test_several_transfers_together_settle_an_invoice(billing: Billing, wo
     assert await billing.status(order) == "paid"
     states = await billing.fetch("SELECT state FROM bank_transfers ORDER BY booked_on, id")
     assert [row["state"] for row in states] == ["matched", "matched", "overpaid", "unmatched"]
+    await billing.check_invariants()
+
+
+async def test_one_transfer_settles_the_two_invoices_that_it_names(billing: Billing, world: World) -> None:
+    orders = await bill(billing, world, 4)
+    [booked] = await book(billing, "2026-03-05,27.90,EUR,Ada,TN-LIVE-000001 and TN-LIVE-000003")
+    assert (booked.outcome, booked.reference) == ("matched", "TN-LIVE-000001, TN-LIVE-000003")
+    assert booked.message == "TN-LIVE-000001, TN-LIVE-000003 paid."
+    assert [await billing.status(order) for order in orders] == ["paid", "placed", "paid", "placed"]
+    # Once more is another payment of what is paid.
+    [again] = await book(billing, "2026-03-06,27.90,EUR,Ada,TN-LIVE-000001 and TN-LIVE-000003")
+    assert again.outcome == "unmatched"
     await billing.check_invariants()
 
 

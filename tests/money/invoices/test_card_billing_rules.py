@@ -211,7 +211,7 @@ async def test_a_transfer_for_an_invoice_that_the_card_has_paid_stays_visible(ca
     [invoice] = await _invoices(scene)
     with pytest.raises(AssignmentInvalid):
         async with scene.database.transaction() as tx:
-            await assign_transfer(tx, transfer_id, invoice, None, note="", by=TESTER.at(scene.clock()))
+            await assign_transfer(tx, transfer_id, [invoice], None, note="", by=TESTER.at(scene.clock()))
     await scene.check_invariants()
 
 
@@ -223,9 +223,9 @@ async def test_a_transfer_pays_a_declined_invoice_in_full_and_ends_the_charges(c
     assert await scene.fetchval("SELECT state FROM bank_transfers") == "unmatched"
     with pytest.raises(AssignmentInvalid, match="all of"):
         async with scene.database.transaction() as tx:
-            await assign_transfer(tx, transfer_id, invoice, 20, note="", by=TESTER.at(scene.clock()))
+            await assign_transfer(tx, transfer_id, [invoice], 20, note="", by=TESTER.at(scene.clock()))
     async with scene.database.transaction() as tx:
-        await assign_transfer(tx, transfer_id, invoice, None, note="", by=TESTER.at(scene.clock()))
+        await assign_transfer(tx, transfer_id, [invoice], None, note="", by=TESTER.at(scene.clock()))
     assert await scene.statuses() == {"paid"}
     scene.clock.advance(days=1)
     await scene.run()

@@ -351,3 +351,23 @@ class TestReturning:
 )
 def test_a_person_is_the_same_on_every_host(actor: str, person: str | None) -> None:
     assert person_of(actor) == person
+
+
+async def test_a_transfer_is_split_over_several_invoices_by_one_command(
+    billing: Billing, world: World, operator: Operator
+) -> None:
+    orders = await bill(billing, world, 2)
+    text = "TN-LIVE-000002, TN-LIVE-000001"
+    [booked] = await import_file(billing, csv_file([Line(DAY, 2788, text)]))
+    assert booked.outcome == "unmatched"
+    found = booked.transfer_id
+    assert "name one" in operator.is_refused(
+        "transfer", "assign", found, "TN-LIVE-000001", "TN-LIVE-000002", "--amount", "1.00"
+    )
+    assert operator.does("transfer", "assign", found, "TN-LIVE-000001", "TN-LIVE-000002") == (
+        f"Transfer {found} is assigned to invoice TN-LIVE-000001, which is paid, and to invoice TN-LIVE-000002, "
+        "which is open.\n"
+    )
+    assert [await billing.status(order) for order in orders] == ["paid", "placed"]
+    assert await states(billing) == ["part_payment"]
+    await billing.check_invariants()

@@ -7,7 +7,7 @@ from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.matching.assign_transfer import decide_doubtful
 from tonne.money.accounting.matching.import_statement import StatementOptions
-from tonne.money.accounting.matching.match_line import suggest_matches_any_account
+from tonne.money.accounting.matching.match_line import suggest_matches_any_account, suggest_splits_any_account
 from tonne.money.accounting.matching.upload_store import (
     MAX_UPLOAD_BYTES,
     ask_for_import,
@@ -161,6 +161,7 @@ class InboxPage(DashboardPage, frozen=True):
             found = await list_waiting_any_account(connection, viewer.mode, read_moment(after, BEGINNING), PAGE + 1)
             shown = found[:PAGE]
             suggested = await suggest_matches_any_account(connection, viewer.mode, shown)
+            splits = await suggest_splits_any_account(connection, shown)
             doubtful = await list_doubtful_any_account(connection, viewer.mode)
             alike = {
                 each.id: each
@@ -176,6 +177,7 @@ class InboxPage(DashboardPage, frozen=True):
             tab="inbox",
             transfers=shown,
             suggested=suggested,
+            splits=splits,
             doubtful=[(each, alike[each.transfer_id]) for each in doubtful],
             uploads=uploads,
             names=names,

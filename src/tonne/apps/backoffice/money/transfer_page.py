@@ -13,14 +13,14 @@ from tonne.money.accounting.journal.import_payouts import (
     reopen_and_unmatch,
 )
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
-from tonne.money.accounting.matching.match_line import suggest_matches_any_account
+from tonne.money.accounting.matching.match_line import suggest_matches_any_account, suggest_splits_any_account
 from tonne.money.bank.assignment_store import list_assignments_any_account
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account, resolve_transfer
 from tonne.money.bank.return_transfer import ReturnTo, return_transfer
 from tonne.money.bank.transfer_model import Assignment, BankReturn, Transfer
 from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
-from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
@@ -59,22 +59,24 @@ class TransferPage(ConfirmedPage, frozen=True):
 
     async def assign(self, viewer: OperatorViewer, form: Form) -> Response:
         transfer, by = await self._find(viewer), viewer.actor.at(self.clock())
-        number = form.text("invoice", "Enter the number of an invoice.", longest=40)
+        numbers = form.text("invoice", "Enter the number of an invoice.", longest=400).replace(",", " ").split()
         note = _optional(form, "note")
         minor = _amount(form, "amount", transfer)
         try:
-            invoice = await self.database.run(find_by_number_any_account, number, viewer.mode)
+            async with self.database.connection() as connection:
+                invoices = [await find_by_number_any_account(connection, each, viewer.mode) for each in numbers]
         except TonneError:
             form.fail("invoice", f"There is no such invoice in {viewer.mode} mode. Check the number.")
             return await self.show(viewer, form)
 
-        def effects(result: tuple[Transfer, Invoice]) -> Sequence[str]:
+        def effects(result: tuple[Transfer, list[Invoice]]) -> Sequence[str]:
             after, paid = result
             used = transfer.money(transfer.rest_minor - after.rest_minor)
-            lines = [
-                f"{used} of the transfer go to invoice {paid.reference} over {paid.due}, which is then {paid.status}."
-            ]
-            if paid.status != invoice.status:
+            names = ", and to ".join(
+                f"invoice {each.reference} over {each.due}, which is then {each.status}" for each in paid
+            )
+            lines = [f"{used} of the transfer go to {names}."]
+            if any(each.status is InvoiceStatus.PAID for each in paid):
                 lines.append("Orders that wait for the payment are fulfilled.")
             if after.rest_minor:
                 lines.append(f"{after.rest} of the transfer are left: assign or return them next.")
@@ -82,7 +84,11 @@ class TransferPage(ConfirmedPage, frozen=True):
 
         words = Wording("Match it", "transfer_assigned", effects)
         return await self._take(
-            viewer, form, transfer, words, lambda tx: assign_transfer(tx, transfer.id, invoice, minor, note=note, by=by)
+            viewer,
+            form,
+            transfer,
+            words,
+            lambda tx: assign_transfer(tx, transfer.id, invoices, minor, note=note, by=by),
         )
 
     async def unassign(self, viewer: OperatorViewer, form: Form) -> Response:
@@ -191,6 +197,7 @@ class TransferPage(ConfirmedPage, frozen=True):
             assignments = await list_assignments_any_account(connection, transfer)
             returns = await list_returns_of_transfer_any_account(connection, transfer.id)
             suggested = await suggest_matches_any_account(connection, viewer.mode, [transfer], per_transfer=8)
+            splits = await suggest_splits_any_account(connection, [transfer])
             payouts = await list_open_payouts(connection, viewer.mode, transfer.currency, transfer.rest_minor)
             people = await name_actors(connection, [transfer.imported_by, *(each.created_by for each in assignments)])
         return self.layout.page(
@@ -203,6 +210,7 @@ class TransferPage(ConfirmedPage, frozen=True):
             undoable=[each for each in assignments if not each.undone],
             returns=returns,
             suggested=suggested.get(transfer.id, []),
+            split=splits.get(transfer.id),
             payouts=payouts if transfer.amount_minor > 0 and transfer.rest_minor > 0 else [],
             people=people,
             entered={name: form.value(name) for name in _FIELDS},

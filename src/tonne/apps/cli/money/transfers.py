@@ -132,24 +132,25 @@ def show(transfer_id: str, output: Output) -> None:
 
 @transfer.command("assign")
 @click.argument("transfer_id")
-@click.argument("number")
-@click.option("--amount", help="A part, such as 12.61. Without it, as much as the invoice needs.")
+@click.argument("numbers", metavar="NUMBER...", nargs=-1, required=True)
+@click.option("--amount", help="A part for one invoice, such as 12.61. Without it, as much as each invoice needs.")
 @click.option("--note", default="", help="Why, for the audit log.")
-def assign(transfer_id: str, number: str, amount: str | None, note: str) -> None:
-    """Assign a transfer to an invoice. NUMBER is TN-LIVE-000123.
+def assign(transfer_id: str, numbers: tuple[str, ...], amount: str | None, note: str) -> None:
+    """Assign a transfer to invoices, in this order. NUMBER is TN-LIVE-000123.
 
-    The invoice is settled if that pays it. A transfer can be assigned to several invoices in parts.
+    An invoice is settled if that pays it.
     """
 
-    async def work(tx: Connection) -> tuple[Transfer, Invoice]:
+    async def work(tx: Connection) -> tuple[Transfer, list[Invoice]]:
         found = await _find(tx, transfer_id)
-        invoice = await find_by_number_any_account(tx, number, None)
+        invoices = [await find_by_number_any_account(tx, number, None) for number in numbers]
         minor = None if amount is None else parse_amount(amount, found.currency)
-        return await assign_transfer(tx, found.id, invoice, minor, note=note.strip()[:MAX_REASON], by=ACTOR.now())
+        return await assign_transfer(tx, found.id, invoices, minor, note=note.strip()[:MAX_REASON], by=ACTOR.now())
 
-    found, invoice = run_in_transaction(work)
+    found, invoices = run_in_transaction(work)
     left = f" {found.rest} is left." if found.rest_minor else ""
-    click.echo(f"Transfer {found.id} is assigned to invoice {invoice.reference}, which is {invoice.status}.{left}")
+    paid = ", and to ".join(f"invoice {each.reference}, which is {each.status}" for each in invoices)
+    click.echo(f"Transfer {found.id} is assigned to {paid}.{left}")
 
 
 @transfer.command("unassign")

@@ -1,5 +1,6 @@
 """Decisions about transfers: assigning one to an invoice, undoing that, and whether a doubtful line is a new one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tonne.money.accounting.matching.import_statement import book_new_lines, settled_invoices
@@ -21,37 +22,52 @@ from tonne.selling.accounts.model import PaymentMethod
 async def assign_transfer(
     tx: Connection,
     transfer_id: str,
-    invoice: Invoice,
+    invoices: Sequence[Invoice],
     amount_minor: int | None,
     *,
     note: str,
     by: By,
-) -> tuple[Transfer, Invoice]:
-    """Assign an amount, or as much as the invoice can take. Settles the invoice if that pays it. Call it last.
+) -> tuple[Transfer, list[Invoice]]:
+    """Assign an amount, or to each invoice in turn as much as it can take. Settles those that it pays. Call it last.
 
-    Returns both as they are then. Raises AssignmentInvalid.
+    Returns all as they are then. An amount is for one invoice. Raises AssignmentInvalid.
     """
-    [locked] = await lock_with_orders_any_account(tx, [invoice.id])
-    received = await assignment_store.sum_received_any_account(tx, [locked.id])
-    named = NamedInvoice(locked, received.get(locked.id, 0))
+    ids = list(dict.fromkeys(each.id for each in invoices))
+    if amount_minor is not None and len(ids) > 1:
+        raise AssignmentInvalid("An amount is for one invoice: name one, or no amount.")
+    locked = {each.id: each for each in await lock_with_orders_any_account(tx, ids)}
+    received = await assignment_store.sum_received_any_account(tx, ids)
     transfer = await transfer_store.lock_transfer_any_account(tx, transfer_id)
+    changed, settled = [], []
+    for id_ in ids:
+        named = NamedInvoice(locked[id_], received.get(id_, 0))
+        if await _assign(tx, transfer, named, amount_minor, note=note, by=by):
+            settled.append(id_)
+            named.mark_paid()
+        await transfer_store.refresh_states_any_account(tx, [transfer.id])
+        [transfer] = await transfer_store.lock_transfers_any_account(tx, [transfer.id])
+        changed.append(named.invoice)
+    await pay_orders_any_account(tx, settled, by.at)
+    return transfer, changed
+
+
+async def _assign(
+    tx: Connection, transfer: Transfer, named: NamedInvoice, amount_minor: int | None, *, note: str, by: By
+) -> bool:
+    """Whether that settles the invoice."""
+    invoice = named.invoice
     amount_minor = min(transfer.rest_minor, named.missing_minor) if amount_minor is None else amount_minor
     _check(transfer, named, amount_minor)
-    new = assignment_store.NewAssignment(transfer.id, locked, amount_minor)
+    new = assignment_store.NewAssignment(transfer.id, invoice, amount_minor)
     await assignment_store.insert_assignments(tx, [new], by_operator=True, note=note, by=by)
-    details: dict[str, Any] = {"invoice": locked.reference, "amount": transfer.money(amount_minor), "note": note}
-    entries = [audit.entry_in(locked, "transfer.assigned", transfer.id, **details)]
-    settles = locked.status is InvoiceStatus.OPEN and amount_minor == named.missing_minor
+    details: dict[str, Any] = {"invoice": invoice.reference, "amount": transfer.money(amount_minor), "note": note}
+    entries = [audit.entry_in(invoice, "transfer.assigned", transfer.id, **details)]
+    settles = invoice.status is InvoiceStatus.OPEN and amount_minor == named.missing_minor
     if settles:
         reason = f"transfer {transfer.id} of {transfer.booked_on}"
-        entries.append(await mark_invoice_paid(tx, locked, by_hand=False, by=by, note=reason))
-    await transfer_store.refresh_states_any_account(tx, [transfer.id])
+        entries.append(await mark_invoice_paid(tx, invoice, by_hand=False, by=by, note=reason))
     await audit.record_all(tx, entries, by=by)
-    [changed] = await transfer_store.lock_transfers_any_account(tx, [transfer.id])
-    if settles:
-        await pay_orders_any_account(tx, [locked.id], by.at)
-        named.mark_paid()
-    return changed, named.invoice
+    return settles
 
 
 async def unassign_transfer(tx: Connection, assignment_id: str, *, note: str, by: By) -> tuple[Assignment, Transfer]:

@@ -98,29 +98,31 @@ async def book_new_lines(
         if (sent := came_back.get(each.transfer_id)) is not None:
             command = f"tonne transfer return-failed {sent.id} --transfer {each.transfer_id}"
             message = f"return {sent.id} came back: `{command}`."
-            matches[each.transfer_id] = Match(None, 0, settles=False, message=message)
+            matches[each.transfer_id] = Match(None, (), message)
             continue
         match = match_line(each.line, mode, invoices)
         matches[each.transfer_id] = match
-        if match.settles and match.named:
-            match.named.mark_paid()
+        for part in match.parts:
+            if part.settles:
+                part.named.mark_paid()
     named_by = {id_: match.named.invoice for id_, match in matches.items() if match.named}
     rows = [(each, named_by.get(each.transfer_id)) for each in new]
     await transfer_store.insert_transfers(tx, mode, format_, rows, by=by)
     assigned = [
-        NewAssignment(id_, named_by[id_], match.assigned_minor)
+        NewAssignment(id_, part.named.invoice, part.assigned_minor)
         for id_, match in matches.items()
-        if match.assigned_minor
+        for part in match.parts
     ]
     if assigned:
         await insert_assignments(tx, assigned, by_operator=False, by=by)
     with progress("Settling invoices", len(incoming)) as advance:
         for each in incoming:
-            match = matches[each.transfer_id]
-            if match.settles and match.named:
-                note = f"bank transfer of {each.line.booked_on}"
-                invoice = match.named.invoice
-                entries.append(await mark_invoice_paid(tx, invoice, by_hand=False, by=by, note=note))
+            note = f"bank transfer of {each.line.booked_on}"
+            entries += [
+                await mark_invoice_paid(tx, part.named.invoice, by_hand=False, by=by, note=note)
+                for part in matches[each.transfer_id].parts
+                if part.settles
+            ]
             advance(1)
     await audit.record_all(tx, entries, by=by)
     await recognise_returns(tx, mode, [each for each in new if each.line.amount_minor < 0], by=by)
@@ -129,7 +131,7 @@ async def book_new_lines(
 
 
 def settled_invoices(matches: Mapping[str, Match]) -> list[str]:
-    return [each.named.invoice.id for each in matches.values() if each.settles and each.named]
+    return [part.named.invoice.id for match in matches.values() for part in match.parts if part.settles]
 
 
 async def _identify(
@@ -175,7 +177,7 @@ async def _describe(tx: Connection, found: Sequence[Identified], matches: dict[s
             message = f"may be transfer {each.transfer_id}: decide with `tonne transfer same` or `different`."
             booked.append(BookedLine(each.line, each.verdict, None, message, each.transfer_id))
         else:
-            reference = match.named.invoice.reference if match and match.named else None
+            reference = match.references if match else None
             paid = paid_returns.get(each.transfer_id)
             outgoing = f"return {paid} is paid." if paid else "not an incoming payment."
             message = match.message if match else outgoing

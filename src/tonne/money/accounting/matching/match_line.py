@@ -5,16 +5,21 @@ For that person, open invoices are suggested that a bank transfer may be for.
 
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import date
 from enum import StrEnum
+from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.money.bank.formats.statement import StatementLine
+from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.bank.formats.statement import BankLine, StatementLine
 from tonne.money.bank.transfer_model import Transfer
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.reference import references_in
+from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode, replace
 from tonne.selling.accounts.model import PaymentMethod
@@ -36,31 +41,57 @@ class NamedInvoice(Struct):
             return max(0, (invoice.settled_minor or 0) - self.received_minor)
         return 0
 
+    @property
+    def takes_transfers(self) -> bool:
+        """Whether it waits for money by bank transfer."""
+        invoice = self.invoice
+        by_invoice = invoice.payment_method is PaymentMethod.INVOICE
+        return by_invoice and invoice.status is InvoiceStatus.OPEN and self.missing_minor > 0
+
     def mark_paid(self) -> None:
         self.invoice = replace(self.invoice, status=InvoiceStatus.PAID, settled_minor=self.invoice.due_minor)
 
 
-class Match(NamedTuple):
-    """`assigned_minor` of the line goes to the invoice; `settles` if that pays it in full."""
+class Part(NamedTuple):
+    """`assigned_minor` of a line goes to the invoice; `settles` if that pays it in full."""
 
-    named: NamedInvoice | None
+    named: NamedInvoice
     assigned_minor: int
     settles: bool
+
+
+class Match(NamedTuple):
+    """`named` is the only invoice that the line names; None if it names none, or pays several."""
+
+    named: NamedInvoice | None
+    parts: Sequence[Part]
     message: str
+
+    @property
+    def references(self) -> str | None:
+        """The invoices that it names or pays."""
+        named = [part.named for part in self.parts] or ([self.named] if self.named else [])
+        return ", ".join(each.invoice.reference for each in named) or None
 
 
 def match_line(line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvoice]) -> Match:
-    """Adds what it assigns to what the invoice received."""
-    named, problem = _find_named(line, mode, invoices)
-    if named is None:
-        return Match(None, 0, settles=False, message=problem)
+    """Adds what it assigns to what the invoices received."""
+    chosen, problem = _find_named(line, mode, invoices)
+    if not chosen:
+        return Match(None, (), problem)
+    if len(chosen) > 1:
+        parts = [Part(each, each.missing_minor, settles=True) for each in chosen]
+        for part in parts:
+            part.named.received_minor += part.assigned_minor
+        return Match(None, parts, f"{', '.join(each.invoice.reference for each in chosen)} paid.")
+    [named] = chosen
     invoice, missing = named.invoice, named.missing_minor
     if missing == 0:
         wording = "assign the money to another invoice, or return it."
-        return Match(named, 0, settles=False, message=f"the invoice is already {invoice.status}: {wording}")
+        return Match(named, (), f"the invoice is already {invoice.status}: {wording}")
     if invoice.payment_method is PaymentMethod.CARD and invoice.status is InvoiceStatus.OPEN:
         wording = "assign the money by hand if the card cannot pay, or return it."
-        return Match(named, 0, settles=False, message=f"the card of the account pays the invoice: {wording}")
+        return Match(named, (), f"the card of the account pays the invoice: {wording}")
     assigned = min(line.amount_minor, missing)
     surplus = line.amount_minor - assigned
     named.received_minor += assigned
@@ -75,32 +106,89 @@ def match_line(line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvo
     if surplus:
         message = f"{message.removesuffix('.')}, and {invoice.money(surplus)} too much: assign or return that."
     settles = invoice.status is InvoiceStatus.OPEN and assigned == missing
-    return Match(named, assigned, settles, message)
+    return Match(named, (Part(named, assigned, settles),), message)
 
 
-def named_references(line: StatementLine) -> list[set[str]]:
+def named_references(line: BankLine) -> list[set[str]]:
     """The invoices that the payer names in the text, or else in the end-to-end id, which payers choose."""
     return references_in(line.reference) or references_in(line.end_to_end_id)
 
 
 def _find_named(
     line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvoice]
-) -> tuple[NamedInvoice | None, str]:
-    """The only invoice that the line names, or a message. An ambiguous line is left for an operator."""
+) -> tuple[Sequence[NamedInvoice], str]:
+    """The invoices that the line pays, or a message. What is not certain is left for an operator."""
     places = named_references(line)
     missing = [min(place) for place in places if not place & invoices.keys()]
     names = {name for place in places for name in place & invoices.keys()}
     if not places:
-        return None, "no invoice is named."
+        return (), "no invoice is named."
     if missing:
-        return None, f"there is no invoice {missing[0]}."
+        return (), f"there is no invoice {missing[0]}."
     if len(names) > 1:
-        return None, f"ambiguous: may be any of {', '.join(sorted(names))}."
+        fitting = _find_fitting(line, mode, [place & invoices.keys() for place in places], invoices)
+        if len(fitting) == 1:
+            return [invoices[name] for name in sorted(fitting.pop())], ""
+        return (), f"ambiguous: may be any of {', '.join(sorted(names))}."
     named = invoices[names.pop()]
     invoice = named.invoice
     if (invoice.mode, invoice.currency) != (mode, line.currency):
-        return None, f"{invoice.reference} is in {invoice.mode} mode and in {invoice.currency}."
-    return named, ""
+        return (), f"{invoice.reference} is in {invoice.mode} mode and in {invoice.currency}."
+    return [named], ""
+
+
+# A text with many unclear numbers is left to a person.
+_MAX_COMBINATIONS = 1_000
+
+
+def _find_fitting(
+    line: StatementLine, mode: Mode, places: Sequence[AbstractSet[str]], invoices: Mapping[str, NamedInvoice]
+) -> set[frozenset[str]]:
+    """The combinations of one invoice for each place that are open, of one organisation, and miss this sum."""
+    if prod(map(len, places)) > _MAX_COMBINATIONS:
+        return set()
+    found = set()
+    for names in {frozenset(names) for names in product(*places)}:
+        chosen = [invoices[name] for name in names]
+        is_payable = all(
+            each.takes_transfers and (each.invoice.mode, each.invoice.currency) == (mode, line.currency)
+            for each in chosen
+        )
+        is_of_one = len({each.invoice.organisation_id for each in chosen}) == 1
+        if is_payable and is_of_one and sum(each.missing_minor for each in chosen) == line.amount_minor:
+            found.add(names)
+    return found
+
+
+class SuggestedSplit(NamedTuple):
+    """What each named invoice would get of a transfer. Exactly one of the differences may be above 0."""
+
+    parts: Sequence[tuple[Invoice, int]]
+    missing_minor: int
+    surplus_minor: int
+
+    @property
+    def references(self) -> str:
+        return " ".join(invoice.reference for invoice, _ in self.parts)
+
+
+def suggest_split(transfer: Transfer, invoices: Mapping[str, NamedInvoice]) -> SuggestedSplit | None:
+    """In the order of the numbers. None unless the text names several open invoices of one customer."""
+    names = {name for place in named_references(transfer) for name in place & invoices.keys()}
+    chosen = [invoices[name] for name in sorted(names)]
+    payable = [
+        each
+        for each in chosen
+        if each.takes_transfers and (each.invoice.mode, each.invoice.currency) == (transfer.mode, transfer.currency)
+    ]
+    if len(payable) < 2 or len({each.invoice.organisation_id for each in payable}) != 1:
+        return None
+    parts, rest_minor = [], transfer.rest_minor
+    for each in payable:
+        parts.append((each.invoice, min(rest_minor, each.missing_minor)))
+        rest_minor -= parts[-1][1]
+    missing_minor = sum(each.missing_minor for each in payable) - sum(minor for _, minor in parts)
+    return SuggestedSplit([part for part in parts if part[1]], missing_minor, rest_minor)
 
 
 PER_TRANSFER = 3
@@ -205,6 +293,19 @@ async def suggest_matches_any_account(
     for row in await connection.fetch(SUGGEST, mode, *waiting, *numbers, per_transfer):
         found.setdefault(row["transfer_id"], []).append(value_of(SuggestedInvoice, row))
     return found
+
+
+async def suggest_splits_any_account(
+    connection: Connection, transfers: Sequence[Transfer]
+) -> dict[str, SuggestedSplit]:
+    """How transfers that name several open invoices can be split over them, by transfer id."""
+    open_ones = [each for each in transfers if each.amount_minor > 0 and each.rest_minor > 0]
+    names = {name for each in open_ones for place in named_references(each) for name in place}
+    invoices = await find_by_references_any_account(connection, sorted(names)) if names else []
+    received = await sum_received_any_account(connection, [each.id for each in invoices])
+    known = {each.reference: NamedInvoice(each, received.get(each.id, 0)) for each in invoices}
+    splits = {each.id: suggest_split(each, known) for each in open_ones}
+    return {id_: split for id_, split in splits.items() if split is not None}
 
 
 def numbers_in(transfer: Transfer) -> list[int]:
