@@ -366,7 +366,7 @@ async def test_a_transfer_is_split_over_several_invoices_by_one_command(
     )
     assert operator.does("transfer", "assign", found, "TN-LIVE-000001", "TN-LIVE-000002") == (
         f"Transfer {found} is assigned to invoice TN-LIVE-000001, which is paid, and to invoice TN-LIVE-000002, "
-        "which is open.\n"
+        "which is open."
     )
     assert [await billing.status(order) for order in orders] == ["paid", "placed"]
     assert await states(billing) == ["part_payment"]
