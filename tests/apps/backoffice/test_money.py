@@ -396,3 +396,14 @@ async def test_the_inbox_suggests_how_to_split_a_transfer(olga: Person, books: B
     assert "invoice TN-LIVE-000001 over 13.95 EUR, which is then paid, and to invoice TN-LIVE-000002" in said
     rows = await books.fetch("SELECT status FROM invoices ORDER BY number")
     assert [row["status"] for row in rows] == ["paid", "open"]
+
+
+async def test_small_returns_wait_and_the_page_says_so(olga: Person, books: Billing) -> None:
+    await import_lines(
+        olga, books, Line(DAY, 3, "?", reference="B1"), Line(DAY, 140, "?", iban=EVE_IBAN, reference="B2")
+    )
+    for row in await books.fetch("SELECT id FROM bank_transfers"):
+        await confirm(olga, f"{LIVE}/transfers/{row['id']}/return", reason="Not ours")
+    page = " ".join(re.sub(r"<[^>]+>", "", (await olga.get(f"{LIVE}/returns")).text).split())
+    assert page.count("waits for others to this account until") == 1
+    assert "1 return in EUR" in page

@@ -98,23 +98,26 @@ async def recognise_returns(tx: Connection, mode: Mode, outgoing: Sequence[Ident
     """Mark returns as returned whose id and amount an outgoing line states. The lines are stored already."""
     if not outgoing:
         return
-    waiting = await list_open_returns_any_account(tx, mode)
-    pairs: list[tuple[BankReturn, Identified]] = []
+    waiting: dict[str, list[BankReturn]] = {}
+    for each in await list_open_returns_any_account(tx, mode):
+        waiting.setdefault(each.payment_id, []).append(each)
+    pairs: list[tuple[list[BankReturn], Identified]] = []
     for line in outgoing:
-        match = next((each for each in waiting if _shows(line.line, each)), None)
+        match = next((id_ for id_, payment in waiting.items() if _shows(line.line, payment)), None)
         if match is not None:
-            waiting.remove(match)
-            pairs.append((match, line))
+            pairs.append((waiting.pop(match), line))
     if not pairs:
         return
-    await lock_transfers_any_account(tx, sorted(found.transfer_id for found, _ in pairs))
+    await lock_transfers_any_account(tx, sorted(each.transfer_id for payment, _ in pairs for each in payment))
     # Read again: a command may have cancelled a return before its transfer was locked.
-    current = {each.id: each for each in await find_returns_any_account(tx, [found.id for found, _ in pairs])}
-    for found, line in pairs:
-        if current[found.id].status in {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}:
-            note, status = f"bank statement of {line.line.booked_on}", ReturnStatus.RETURNED
-            shown = BookedReturn(line.line.booked_on, outgoing_id=line.transfer_id)
-            await close_return(tx, found, status, note=note, by=by, line=shown)
+    ids = [each.id for payment, _ in pairs for each in payment]
+    current = {each.id: each for each in await find_returns_any_account(tx, ids)}
+    for payment, line in pairs:
+        for found in payment:
+            if current[found.id].status in {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}:
+                note, status = f"bank statement of {line.line.booked_on}", ReturnStatus.RETURNED
+                shown = BookedReturn(line.line.booked_on, outgoing_id=line.transfer_id)
+                await close_return(tx, found, status, note=note, by=by, line=shown)
 
 
 async def find_came_back(tx: Connection, incoming: Sequence[Identified]) -> dict[str, BankReturn]:
@@ -138,7 +141,8 @@ def _letters_of(line: StatementLine) -> str:
     return "".join(filter(str.isalnum, f"{line.end_to_end_id} {line.reference}")).upper()
 
 
-def _shows(line: StatementLine, found: BankReturn) -> bool:
-    if (-line.amount_minor, line.currency) != (found.amount_minor, found.currency):
+def _shows(line: StatementLine, payment: Sequence[BankReturn]) -> bool:
+    found, amount_minor = payment[0], sum(each.amount_minor for each in payment)
+    if (-line.amount_minor, line.currency) != (amount_minor, found.currency):
         return False
     return found.payment_id in _letters_of(line)

@@ -11,15 +11,15 @@ import asyncpg
 from tonne.money.bank import transfer_store
 from tonne.money.bank.errors import TransferNotUnresolved
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus, Transfer, TransferState
-from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.db.database import Connection, columns, parameters_of, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, By, Mode
 
 _RETURN = """
 sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,
        sent.amount_minor, sent.to_iban, sent.to_bic, sent.to_name, sent.reason, sent.status, sent.to_other_account,
-       sent.approved_by, sent.batch_id, sent.outgoing_id, transfer.reference AS payer_reference, sent.note,
-       sent.created_at, sent.created_by
+       sent.approved_by, sent.batch_id, sent.paid_with, sent.outgoing_id, transfer.reference AS payer_reference,
+       sent.note, sent.created_at, sent.created_by
 FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
 """
 
@@ -60,6 +60,19 @@ FIND_RETURNS = f"SELECT {_RETURN} WHERE sent.id = ANY ($1::text[]) ORDER BY sent
 
 async def find_returns_any_account(connection: Connection, return_ids: Sequence[str]) -> list[BankReturn]:
     return [_return(row) for row in await connection.fetch(FIND_RETURNS, return_ids)]
+
+
+LIST_OF_PAYMENT = f"""
+SELECT {_RETURN}
+JOIN (SELECT coalesce(paid_with, id) AS id FROM transfer_returns WHERE id = $1) payment
+  ON sent.id = payment.id OR sent.paid_with = payment.id
+ORDER BY sent.id
+"""  # noqa: S608 - a constant
+
+
+async def list_returns_of_payment_any_account(connection: Connection, return_id: str) -> list[BankReturn]:
+    """This return and all others of the same payment."""
+    return [_return(row) for row in await connection.fetch(LIST_OF_PAYMENT, return_id)]
 
 
 LIST_OF_TRANSFER = f"SELECT {_RETURN} WHERE sent.transfer_id = $1 ORDER BY sent.created_at, sent.id"
@@ -106,7 +119,7 @@ async def set_status_any_account(
     await tx.execute(SET_STATUS, *new)
 
 
-FIND_BY_INCOMING = "SELECT id FROM transfer_returns WHERE incoming_id = $1"
+FIND_BY_INCOMING = "SELECT id FROM transfer_returns WHERE incoming_id = $1 AND paid_with IS NULL"
 
 
 async def find_return_by_incoming_any_account(connection: Connection, transfer_id: str) -> str | None:
@@ -157,11 +170,14 @@ async def insert_batch(
     await tx.execute(INSERT_BATCH, batch_id, mode, currency, own_iban, format_, content, by.at, str(by.actor))
 
 
-MARK_EXPORTED = "UPDATE transfer_returns SET status = 'exported', batch_id = $2 WHERE id = ANY ($1::text[])"
+MARK_EXPORTED = """
+UPDATE transfer_returns SET status = 'exported', batch_id = $1, paid_with = paid.paid_with
+FROM unnest($2::text[], $3::text[]) AS paid (id, paid_with) WHERE transfer_returns.id = paid.id
+"""
 
 
-async def mark_exported_any_account(tx: Connection, return_ids: Sequence[str], batch_id: str) -> None:
-    await tx.execute(MARK_EXPORTED, return_ids, batch_id)
+async def mark_exported_any_account(tx: Connection, returns: Sequence[BankReturn], batch_id: str) -> None:
+    await tx.execute(MARK_EXPORTED, batch_id, *columns(returns, "id, paid_with"))
 
 
 FIND_BATCH = "SELECT content FROM return_batches WHERE id = $1"
@@ -218,11 +234,13 @@ async def list_batches_any_account(connection: Connection, mode: Mode) -> list[L
     return [ListedBatch(**row) for row in await connection.fetch(LIST_BATCHES, mode)]
 
 
-FIND_RETURNS_BY_OUTGOING = "SELECT outgoing_id, id FROM transfer_returns WHERE outgoing_id = ANY($1)"
+FIND_RETURNS_BY_OUTGOING = """
+SELECT outgoing_id, id FROM transfer_returns WHERE outgoing_id = ANY ($1) AND paid_with IS NULL
+"""
 
 
 async def find_returns_by_outgoing_any_account(connection: Connection, transfer_ids: Sequence[str]) -> dict[str, str]:
-    """The ids of the returns that these outgoing transfers paid, by transfer."""
+    """The ids of the returns that these outgoing transfers paid, by transfer. Of several, the one that names it."""
     rows = await connection.fetch(FIND_RETURNS_BY_OUTGOING, list(transfer_ids))
     return {row["outgoing_id"]: row["id"] for row in rows}
 

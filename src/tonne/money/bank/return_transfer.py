@@ -20,6 +20,9 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, new_id, person_of
 from tonne.platform.values.iban import compact_iban, is_iban
 
+OPEN = frozenset({ReturnStatus.PLANNED, ReturnStatus.EXPORTED})
+_SENT = frozenset({ReturnStatus.EXPORTED, ReturnStatus.RETURNED})
+
 
 class ReturnTo(Struct, frozen=True):
     """Another account than the payer's, and the name of its holder."""
@@ -38,22 +41,20 @@ async def plan_return(
 ) -> list[BankReturn]:
     """Plan to refund a part or all of what an invoice received by bank transfer.
 
-    The returns are lines of `tonne transfer export-returns`, one per transfer, from the newest transfer on. The money
-    stays assigned to the invoice, so that the invoice still counts as paid; the caller records why it is refunded, with
-    a credit note or a refund, and keeps the ids of the returns: `return_store.find_returns_any_account` tells their
-    status (planned, exported, returned, failed, cancelled). The caller has locked the orders and the invoice.
+    The returns are lines of `tonne transfer export-returns`: of the newest transfer that covers the amount, otherwise
+    of as few transfers as possible. The money stays assigned to the invoice, so that the invoice still counts as paid;
+    the caller records why it is refunded, with a credit note or a refund, and keeps the ids of the returns:
+    `return_store.find_returns_any_account` tells their status (planned, exported, returned, failed, cancelled). The
+    caller has locked the orders and the invoice.
 
     Raises ReturnInvalid if the invoice has received less than that, for example because it was settled by hand.
     """
     available = await _refundable(tx, invoice)
-    planned: list[BankReturn] = []
-    rest_minor = amount_minor
-    for transfer, minor in reversed(available):
-        part = min(minor, rest_minor)
-        if part > 0:
-            planned.append(_compose(transfer, part, invoice_id=invoice.id, reason=reason, by=by))
-            rest_minor -= part
-    if rest_minor > 0 or amount_minor <= 0:
+    parts = split_refund([minor for _, minor in available], amount_minor)
+    planned = [
+        _compose(available[place][0], minor, invoice_id=invoice.id, reason=reason, by=by) for place, minor in parts
+    ]
+    if not parts:
         received = sum(minor for _, minor in available)
         raise ReturnInvalid(
             f"Invoice {invoice.reference} has {signed_money(received, invoice.currency)} left from bank transfers: "
@@ -61,6 +62,25 @@ async def plan_return(
         )
     await _insert(tx, planned, invoice.organisation_id, by=by)
     return planned
+
+
+def split_refund(available: Sequence[int], amount_minor: int) -> list[tuple[int, int]]:
+    """How much to take of which of these amounts, newest first: of one that covers it, else of as few as possible.
+
+    Empty if they do not cover it.
+    """
+    if not 0 < amount_minor <= sum(available):
+        return []
+    for place, minor in enumerate(available):
+        if minor >= amount_minor:
+            return [(place, amount_minor)]
+    parts = []
+    for place, minor in sorted(enumerate(available), key=lambda each: -each[1]):
+        parts.append((place, min(minor, amount_minor)))
+        amount_minor -= parts[-1][1]
+        if not amount_minor:
+            break
+    return parts
 
 
 async def return_part_payments(tx: Connection, invoice: PaidInvoice, *, by: By) -> int:
@@ -154,41 +174,38 @@ async def fail_return(
 ) -> BankReturn:
     """The bank did not execute an exported return, or it came back. The money waits for a decision again.
 
+    So does that of all returns of the same payment.
+
     `incoming_id` is the transfer that brought it back. It is then dealt with: the money is that of the first transfer.
     """
-    await transfer_store.lock_transfers_any_account(
-        tx, [] if incoming_id is None else await _transfers_of(tx, return_id, incoming_id)
-    )
-    found = await lock_return(tx, return_id)
-    if found.status not in {ReturnStatus.EXPORTED, ReturnStatus.RETURNED}:
+    found, *others = await lock_payment(tx, return_id, incoming_id)
+    if found.status not in _SENT:
         raise ReturnInvalid(f"Return {found.id} is {found.status}: it was not sent to the bank.")
+    payment = [found, *(each for each in others if each.status in _SENT)]
     line = NOT_BOOKED
     if incoming_id is not None:
-        line = await _take_back(tx, found, incoming_id, by=by)
+        line = await _take_back(tx, payment, incoming_id, by=by)
     elif found.outgoing_id is not None:
         # Its money would be counted twice as soon as the line is imported that shows it coming back.
         raise ReturnInvalid(
             f"A bank statement shows that return {found.id} was paid. If it came back, import the statement that shows "
             "that, and name its line with --transfer."
         )
-    await close_return(tx, found, ReturnStatus.FAILED, note=note, by=by, line=line)
+    for each in payment:
+        await close_return(tx, each, ReturnStatus.FAILED, note=note, by=by, line=line)
     return found
 
 
-async def _transfers_of(tx: Connection, return_id: str, incoming_id: str) -> list[str]:
-    """The ids of both transfers, which are locked in the order of their ids."""
-    found = await return_store.find_returns_any_account(tx, [return_id])
-    return [incoming_id, *(each.transfer_id for each in found)]
-
-
-async def _take_back(tx: Connection, found: BankReturn, incoming_id: str, *, by: By) -> BookedReturn:
-    """Resolve the transfer that brought a return back. The bank may have kept a fee."""
+async def _take_back(tx: Connection, payment: Sequence[BankReturn], incoming_id: str, *, by: By) -> BookedReturn:
+    """Resolve the transfer that brought a payment back. The bank may have kept a fee."""
+    found, amount_minor = payment[0], sum(each.amount_minor for each in payment)
     incoming = await transfer_store.lock_transfer_any_account(tx, incoming_id)
     is_same_money = (incoming.mode, incoming.currency) == (found.mode, found.currency)
     is_untouched = incoming.rest_minor == incoming.amount_minor
-    if not is_same_money or not is_untouched or not 0 < incoming.amount_minor <= found.amount_minor:
+    if not is_same_money or not is_untouched or not 0 < incoming.amount_minor <= amount_minor:
+        amount = signed_money(amount_minor, found.currency)
         raise ReturnInvalid(
-            f"Transfer {incoming.id} of {incoming.amount} cannot be return {found.id} of {found.amount} coming back: "
+            f"Transfer {incoming.id} of {incoming.amount} cannot be return {found.id} of {amount} coming back: "
             "it must be unmatched, in the same currency, and not higher."
         )
     note = f"Return {found.id} came back"
@@ -198,13 +215,15 @@ async def _take_back(tx: Connection, found: BankReturn, incoming_id: str, *, by:
 
 
 async def confirm_return(tx: Connection, return_id: str, note: str, *, settings: Settings, by: By) -> BankReturn:
-    """Record that the money has gone back, without a line of a statement."""
-    found = await lock_return(tx, return_id)
-    if found.status not in {ReturnStatus.PLANNED, ReturnStatus.EXPORTED}:
+    """Record that the money of a payment has gone back, without a line of a statement."""
+    found, *others = await lock_payment(tx, return_id)
+    if found.status not in OPEN:
         raise ReturnInvalid(f"Return {found.id} is already {found.status}.")
     if found.waits_for_approval(settings.return_approval_above):
         raise SecondPersonNeeded(f"Return {found.id} needs the approval of a second person: `tonne transfer approve`.")
-    await close_return(tx, found, ReturnStatus.RETURNED, note=note, by=by)
+    for each in (found, *others):
+        if each.status in OPEN:
+            await close_return(tx, each, ReturnStatus.RETURNED, note=note, by=by)
     return found
 
 
@@ -234,8 +253,21 @@ async def lock_return(tx: Connection, return_id: str) -> BankReturn:
     return locked
 
 
+async def lock_payment(tx: Connection, return_id: str, incoming_id: str | None = None) -> list[BankReturn]:
+    """Lock the transfers of all returns of a payment, and read these after that: the named one first.
+
+    `incoming_id` is a transfer that is locked with them, in the order of the ids.
+    """
+    ids = {each.transfer_id for each in await return_store.list_returns_of_payment_any_account(tx, return_id)}
+    if not ids:
+        raise ReturnNotFound
+    await transfer_store.lock_transfers_any_account(tx, [*ids, *([] if incoming_id is None else [incoming_id])])
+    payment = await return_store.list_returns_of_payment_any_account(tx, return_id)
+    return sorted(payment, key=lambda each: each.id != return_id)
+
+
 async def _refundable(tx: Connection, invoice: PaidInvoice) -> list[tuple[Transfer, int]]:
-    """The transfers of an invoice, oldest first, each with what it paid and was not refunded yet."""
+    """The transfers of an invoice, newest first, each with what it paid and was not refunded yet."""
     received = _by_transfer(await assignment_store.list_received_any_account(tx, invoice.id))
     transfers = {each.id: each for each in await transfer_store.lock_transfers_any_account(tx, sorted(received))}
     found = []
@@ -246,7 +278,7 @@ async def _refundable(tx: Connection, invoice: PaidInvoice) -> list[tuple[Transf
             each.amount_minor for each in refunds if each.invoice_id == invoice.id and each.status in open_or_done
         )
         found.append((transfers[transfer_id], sum(part.amount_minor for part in parts) - gone))
-    return sorted(found, key=lambda each: (each[0].booked_on, each[0].id))
+    return sorted(found, key=lambda each: (each[0].booked_on, each[0].id), reverse=True)
 
 
 def _by_transfer(assignments: Sequence[Assignment]) -> dict[str, list[Assignment]]:

@@ -122,7 +122,10 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class BankReturn(Struct, frozen=True, kw_only=True):
-    """Money that is to go back to a payer. With `invoice_id` it is a refund of what that invoice received."""
+    """Money that is to go back to a payer. With `invoice_id` it is a refund of what that invoice received.
+
+    `paid_with` is the return whose payment includes this one.
+    """
 
     id: str
     transfer_id: str
@@ -139,6 +142,7 @@ class BankReturn(Struct, frozen=True, kw_only=True):
     to_other_account: bool
     approved_by: str | None = None
     batch_id: str | None = None
+    paid_with: str | None = None
     # The line of a statement that shows the payment.
     outgoing_id: str | None = None
     payer_reference: str
@@ -159,4 +163,4 @@ class BankReturn(Struct, frozen=True, kw_only=True):
     @property
     def payment_id(self) -> str:
         """The end-to-end id of the payment. SEPA allows no underscore."""
-        return self.id.replace("_", "").upper()
+        return (self.paid_with or self.id).replace("_", "").upper()

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
+from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import TaxTreatment
+from tonne.platform.values.amounts import DECIMALS, TaxTreatment
 
 
 def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
@@ -24,6 +25,12 @@ def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
 def _since_deadline(settings: Settings, now: datetime) -> Sequence[object]:
     """After these days an unpaid invoice would be cancelled, if its orders were not fulfilled."""
     return now, settings.invoice_cancel_days
+
+
+def _refund_minimums(settings: Settings, now: datetime) -> Sequence[object]:
+    """Smaller returns to one account wait for others."""
+    minimums = {currency: limit_minor(settings.bank_refund_minimum, currency) for currency in DECIMALS}
+    return now, json.dumps(minimums)
 
 
 QUEUES = (
@@ -217,12 +224,17 @@ WAITING = (
         "next bank statement, or confirm with `tonne transfer returned`.",
         """
         SELECT format('return %s of transfer %s: %s minor units of %s to %s, %s', sent.id, sent.transfer_id,
-                      sent.amount_minor, transfer.currency, left(sent.to_name, 50), sent.status) AS "where"
-        FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
-        WHERE sent.status IN ('planned', 'exported') AND transfer.mode = 'live'
-          AND sent.created_at < $1::timestamptz - interval '3 days'
+                      sent.amount_minor, sent.currency, left(sent.to_name, 50), sent.status) AS "where"
+        FROM (SELECT *, sum(each.amount_minor) OVER (PARTITION BY each.to_iban, each.currency, each.status) AS together
+              FROM (SELECT returns.*, transfer.currency, transfer.mode
+                    FROM transfer_returns returns JOIN bank_transfers transfer ON transfer.id = returns.transfer_id
+                    WHERE returns.status IN ('planned', 'exported') AND transfer.mode = 'live') each) sent
+        WHERE sent.created_at < $1::timestamptz - interval '3 days'
+          AND NOT (sent.status = 'planned' AND sent.created_at > $1::timestamptz - interval '33 days'
+                   AND sent.together < coalesce(($2::jsonb ->> sent.currency::text)::bigint, 0))
         ORDER BY sent.created_at, sent.id
         """,
+        _refund_minimums,
         topic=Topic.REFUNDS,
         patience=timedelta(days=3),
     ),

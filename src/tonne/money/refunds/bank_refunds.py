@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from tonne.money.bank.errors import ReturnInvalid
-from tonne.money.bank.return_store import find_returns_any_account
+from tonne.money.bank.return_store import find_returns_any_account, list_returns_of_payment_any_account
 from tonne.money.bank.return_transfer import fail_return, plan_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.invoices.store import find_invoice, lock_invoices_any_account
@@ -55,9 +55,10 @@ async def _plan_returns(tx: Connection, order: Order, refund: Refund, *, by: By)
 async def fail_refund_return(
     tx: Connection, return_id: str, note: str, *, incoming_id: str | None = None, by: By
 ) -> BankReturn:
-    """Record that a return was not paid, or came back. A worker then repeats the refund that it belongs to, if any."""
+    """Record that a return was not paid, or came back. A worker then repeats the refunds that its payment made."""
     # Before the transfer is locked: see the lock order.
-    await wake_bank_refund_any_account(tx, return_id, by.at)
+    for each in await list_returns_of_payment_any_account(tx, return_id):
+        await wake_bank_refund_any_account(tx, each.id, by.at)
     return await fail_return(tx, return_id, note, incoming_id=incoming_id, by=by)
 
 

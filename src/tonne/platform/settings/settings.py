@@ -181,6 +181,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     bank_name: Annotated[str, msgspec.Meta(max_length=200)] = ""
     bank_accounts: Annotated[str, msgspec.Meta(max_length=2000)] = ""
     return_approval_above: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 1000
+    bank_refund_minimum: Annotated[str, msgspec.Meta(max_length=1000)] = "EUR 1.00"
     invoice_due_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
     invoice_reminder_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 3
     invoice_cancel_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 14

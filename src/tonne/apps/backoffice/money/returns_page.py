@@ -9,7 +9,7 @@ from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.bank import return_store
 from tonne.money.bank.errors import ReturnInvalid
-from tonne.money.bank.export_returns import ReturnFile, export_returns
+from tonne.money.bank.export_returns import ReturnFile, export_returns, find_small
 from tonne.money.bank.formats.sepa_file import SEPA_CURRENCY
 from tonne.money.bank.return_transfer import ReturnTo, approve_return, cancel_return, confirm_return, redirect_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
@@ -61,10 +61,10 @@ class ReturnsPage(ConfirmedPage, frozen=True):
 
         def effects(written: ReturnFile) -> Sequence[str]:
             total = format_money(sum(each.amount_minor for each in written.exported), currency)
-            count = len(written.exported)
+            count = sum(each.paid_with is None for each in written.exported)
             lines = [f"The file pays {total} {currency} in {count} {'payment' if count == 1 else 'payments'}."]
             lines.append("Upload it to your bank once. Each return is exported once; the file can be downloaded again.")
-            return lines + [f"Left out: {each.amount} to {each.to_name}." for each, _ in written.left_out]
+            return lines + [f"Left out: {each.amount} to {each.to_name}: {why}." for each, why in written.left_out]
 
         back = f"{viewer.base}/money/returns"
         words = Wording("Export", "returns_exported", effects)
@@ -148,19 +148,20 @@ class ReturnsPage(ConfirmedPage, frozen=True):
                 connection, [*(each.created_by for each in found), *(each.created_by for each in batches)]
             )
         limit = self.settings.return_approval_above
-        ready = Counter(
-            each.currency
+        ready = [
+            each
             for each in found
             if each.status is ReturnStatus.PLANNED and each.to_iban and not each.waits_for_approval(limit)
-        )
+        ]
+        small = find_small(ready, self.settings, self.clock())
         return self.layout.page(
             viewer,
             "operator_returns.html",
             form,
             tab="returns",
-            returns=[(each, _state(each, limit)) for each in found],
+            returns=[(each, _state(each, limit), small.get(each.id)) for each in found],
             batches=batches,
-            ready=sorted(ready.items()),
+            ready=sorted(Counter(each.currency for each in ready if each.id not in small).items()),
             sepa_currency=SEPA_CURRENCY,
             people=people,
         )

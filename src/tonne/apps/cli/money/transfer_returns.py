@@ -31,7 +31,7 @@ RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (
     ValueColumn("to_name", lambda each: each.to_name, head="to", show=lambda each: quoted(each.to_name), shrinks=True),
     *columns("reason", "approved_by", shrinks=True),
     *columns("batch_id: batch", "created_at: planned"),
-    *columns("transfer_id", "to_other_account", "created_by", "mode", in_table=False),
+    *columns("transfer_id", "paid_with", "to_other_account", "created_by", "mode", in_table=False),
 )
 _NOTE = click.option("--note", required=True, help="What happened, for the audit log.")
 
@@ -193,7 +193,9 @@ def export(mode: Mode, format_: str, currency: str, batch: str | None, path: Pat
         click.echo("Nothing to export.")
     else:
         count = len(written.exported)
-        total = "" if batch is not None else "1 return in " if count == 1 else f"{count:,} returns in "
+        payments = sum(each.paid_with is None for each in written.exported)
+        shared = f", {payments:,} {'payment' if payments == 1 else 'payments'}," if payments < count else ""
+        total = "" if batch is not None else "1 return in " if count == 1 else f"{count:,} returns{shared} in "
         click.echo(f"Wrote {total}batch {written.batch_id} to {path}. Upload the file to your bank once.")
 
 

@@ -306,8 +306,10 @@ CREATE TABLE transfer_returns (
     approved_by       text,
     approved_at       timestamptz,
     batch_id          text REFERENCES return_batches,
+    -- The return whose payment includes this one. Null if it has a payment of its own.
+    paid_with         text REFERENCES transfer_returns,
     -- The line of a statement that shows the payment.
-    outgoing_id       text UNIQUE REFERENCES bank_transfers,
+    outgoing_id       text REFERENCES bank_transfers,
     note              text NOT NULL DEFAULT '',
     created_at        timestamptz NOT NULL,
     created_by        text NOT NULL,
@@ -315,11 +317,15 @@ CREATE TABLE transfer_returns (
     -- When the money left the bank. It stays when the return fails later.
     returned_at       timestamptz,
     -- The line of a statement that shows the money coming back.
-    incoming_id       text UNIQUE REFERENCES bank_transfers,
+    incoming_id       text REFERENCES bank_transfers,
     CHECK ((status IN ('returned', 'failed', 'cancelled')) = (closed_at IS NOT NULL)),
     CHECK (status <> 'exported' OR batch_id IS NOT NULL)
 );
 CREATE INDEX transfer_returns_of_transfer ON transfer_returns (transfer_id);
+CREATE INDEX transfer_returns_of_payment ON transfer_returns (paid_with) WHERE paid_with IS NOT NULL;
+-- A line of a statement shows one payment.
+CREATE UNIQUE INDEX transfer_returns_by_outgoing ON transfer_returns (outgoing_id) WHERE paid_with IS NULL;
+CREATE UNIQUE INDEX transfer_returns_by_incoming ON transfer_returns (incoming_id) WHERE paid_with IS NULL;
 CREATE INDEX transfer_returns_open ON transfer_returns (created_at) WHERE status IN ('planned', 'exported');
 
 -- Lines that may be a transfer which was imported in another format. They are not counted until a person has decided.
