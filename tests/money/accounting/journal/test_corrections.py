@@ -23,8 +23,11 @@ from tonne.money.bank.errors import ReturnInvalid, TransferNotUnresolved
 from tonne.money.bank.export_returns import export_returns
 from tonne.money.bank.return_store import resolve_transfer
 from tonne.money.bank.return_transfer import confirm_return, fail_return, return_transfer
-from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
+from tonne.money.cards.captured_store import find_captured
+from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult, DisputeState, RecordedPayment
+from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.refunds.approve_refund import settle_refund
+from tonne.money.refunds.disputes.check_payments import record_payment
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import By, Mode, replace
@@ -239,3 +242,39 @@ async def test_a_payment_of_the_other_mode_is_no_money(scene: RefundScene, *, is
     assert await scene.status(order) == "cancelled"
     assert Counter(each.kind for each in await _march(scene, Mode.TEST)) == {}
     assert DEFERRED not in await scene.breaches()
+
+
+async def test_a_surplus_that_the_payer_wins_back_by_dispute_is_no_loss(scene: RefundScene) -> None:
+    async def take(request: ChargeRequest) -> ChargeResult:
+        return await scene.gateway.inner.charge(replace(request, amount_minor=request.amount_minor + 7))
+
+    order = await scene.order()
+    scene.gateway.faults = [take]
+    await scene.work()
+    [row] = await scene.charges(order)
+    async with scene.database.connection() as connection:
+        payment = await read_mismatched(connection, scene.gateways, row["id"])
+    async with scene.database.transaction() as tx:
+        await return_mismatched(tx, row["id"], payment, by=ADA.at(scene.clock()), reason="Another amount")
+    await _check(scene, order)
+    assert await scene.states(order) == [("due", total(order) + 7)]
+    await scene.dispute_at_gateway(order, DisputeState.LOST)
+    await _check(scene, order)
+    await scene.send()
+    assert await scene.states(order) == [("cancelled", total(order) + 7)]
+    assert not await _balances(scene, Mode.TEST)
+    await scene.check_invariants()
+    # If the payer gets it twice, by the refund and by the dispute, once is a loss.
+    await scene.execute("UPDATE refunds SET state = 'succeeded', succeeded_at = settled_at")
+    found = await _balances(scene, Mode.TEST)
+    assert found[LedgerAccount.DISPUTE_LOSSES] == total(order) + 7
+    assert LedgerAccount.UNALLOCATED not in found
+
+
+async def _check(scene: RefundScene, order: Order) -> RecordedPayment:
+    """Read the payment from the gateway, as a worker does, before refunds are sent."""
+    async with scene.database.connection() as connection:
+        [charge] = await find_captured(connection, order)
+    found = await SimulatedCardGateway(scene.database).read_payment(charge.reference)
+    await scene.database.commit(record_payment, charge, found, held_until=None, now=scene.clock())
+    return found

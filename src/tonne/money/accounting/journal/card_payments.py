@@ -149,6 +149,7 @@ WITHDRAWN = JournalSource(
     WHERE dispute.taken_at IS NOT NULL
     """,  # noqa: S608 - made of our own constants
 )
+# A surplus payment was no revenue: losing it is no loss, as far as it was not refunded as well.
 DISPUTE_CLOSED = JournalSource(
     "dispute_closed",
     "Dispute closed",
@@ -157,9 +158,19 @@ DISPUTE_CLOSED = JournalSource(
            coalesce(dispute.order_id, dispute.charge_id) AS subject,
            dispute.organisation_id, dispute.currency, posting.account, posting.amount_minor
     FROM disputes dispute
+    JOIN charges charge ON charge.account_id = dispute.account_id AND charge.id = dispute.charge_id
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN dispute.state = 'lost' AND charge.is_surplus
+                    THEN least(dispute.taken_minor, greatest(0, charge.captured_minor - coalesce(sum(amount_minor), 0)))
+                    ELSE 0 END::bigint AS surplus_minor
+        FROM refunds
+        WHERE refunds.account_id = charge.account_id AND refunds.charge_id = charge.id
+          AND refunds.succeeded_at <= dispute.closed_at
+    ) AS money
     CROSS JOIN LATERAL (VALUES
         (CASE dispute.state WHEN 'won' THEN '{To.CARD_CLEARING}' ELSE '{To.DISPUTE_LOSSES}' END,
-         dispute.taken_minor),
+         dispute.taken_minor - money.surplus_minor),
+        ('{To.UNALLOCATED}', money.surplus_minor),
         ('{To.DISPUTED}', -dispute.taken_minor)
     ) AS posting (account, amount_minor)
     WHERE dispute.state <> 'opened'
