@@ -11,13 +11,14 @@ import pyotp
 
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
-from tonne.platform.db.database import Connection
-from tonne.platform.values.context import new_id, utc_now
+from tonne.platform.db.database import Connection, Database
+from tonne.platform.values.context import Actor, ActorKind, new_id, utc_now
+from tonne.selling.users.approvals import Approver, Factor
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, User, UserSession
 from tonne.selling.users.passwords import hash_password
 from tonne.selling.users.sign_in import LASTS, hash_token
-from tonne.selling.users.store import insert_session
+from tonne.selling.users.store import find_user_by_email, insert_session
 
 PASSWORD = "seven green bicycles"  # noqa: S105 - of test users
 TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
@@ -40,6 +41,7 @@ async def add_user(
             name,
             password_hash=password_hash(),
             is_operator=organisation_id is None,
+            may_approve=organisation_id is None,
             by=TESTER.now(),
         )
         if organisation_id is not None:
@@ -108,6 +110,18 @@ async def operator(services: Services, person: Person, email: str = "olga@tonne.
     code = pyotp.TOTP(secret).at(services.clock())
     assert (await person.submit("/dashboard/you/second-factor/enable", code=code)).status_code == 200
     return user
+
+
+async def approver(database: Database, name: str) -> Approver:
+    """Another operator, as if signed in with a second factor."""
+    async with database.transaction() as tx:
+        email = f"{name}@tonne.test"
+        found = await find_user_by_email(tx, email)
+        user = found[0] if found else None
+        if user is None:
+            rights = {"is_operator": True, "may_approve": True}
+            user = await create_user(tx, email, name, password_hash=None, **rights, by=TESTER.now())
+    return Approver(Actor(ActorKind.USER, user.id), "ses_of_a_test", Factor.SECOND_FACTOR)
 
 
 async def last_mails(services: Services) -> list[tuple[str, str]]:

@@ -7,12 +7,16 @@ import pytest
 
 from tests.money.cards.card_scene import total
 from tests.money.refunds.refund_scene import ADA, BEN, RefundScene
+from tests.support.people import approver
 from tonne.money.cards.gateways.card import RefundOutcome
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, settle_refund
 from tonne.money.refunds.errors import RefundNotSettleable, RefundNotWaiting, RefundOwed
 from tonne.money.refunds.model import Refund
-from tonne.platform.values.context import Actor
+from tonne.platform.values.context import Actor, ActorKind, new_id
 from tonne.selling.orders.model import Order
+
+
+USER = Actor(ActorKind.USER, new_id("usr"))
 
 
 async def _decline(scene: RefundScene, refund: Refund, actor: Actor = BEN) -> Refund:
@@ -25,9 +29,9 @@ async def _settle(scene: RefundScene, refund_id: str) -> None:
         await settle_refund(tx, refund_id, "Paid in cash", by=ADA.at(scene.clock()))
 
 
-async def _awaiting(scene: RefundScene, order: Order, amount: int) -> Refund:
+async def _awaiting(scene: RefundScene, order: Order, amount: int, actor: Actor = ADA) -> Refund:
     careful = msgspec.structs.replace(scene.settings, refund_approval_above="1")
-    refund = await scene.refund(order, amount, settings=careful)
+    refund = await scene.refund(order, amount, actor=actor, settings=careful)
     assert refund.state == "approval"
     return refund
 
@@ -61,9 +65,10 @@ async def test_only_a_refund_that_waits_for_approval_is_declined(scene: RefundSc
     due = await scene.refund(order, 500)
     with pytest.raises(RefundNotWaiting, match="it is due"):
         await _decline(scene, due)
-    waiting = await _awaiting(scene, order, 300)
+    waiting = await _awaiting(scene, order, 300, USER)
+    ben = await approver(scene.database, "ben")
     async with scene.database.transaction() as tx:
-        await approve_refund(tx, waiting.id, by=BEN.at(scene.clock()))
+        await approve_refund(tx, waiting.id, approver=ben, now=scene.clock())
     with pytest.raises(RefundNotWaiting):
         await _decline(scene, waiting)
 

@@ -4,21 +4,22 @@ import msgspec
 import pytest
 
 from tests.money.cards.card_scene import total
-from tests.money.refunds.refund_scene import ADA, BEN, RefundScene
-from tonne.money.bank.errors import SecondPersonNeeded
+from tests.money.refunds.refund_scene import ADA, RefundScene
+from tests.support.people import approver
 from tonne.money.refunds.approve_refund import approve_refund, retry_refund, settle_refund
 from tonne.money.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid, RefundNotWaiting
 from tonne.money.refunds.model import Refund
 from tonne.money.refunds.request_refund import parse_amount
-from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.orders.errors import TransitionInvalid
+from tonne.selling.users.approvals import Approver
+from tonne.selling.users.errors import SecondPersonNeeded
 
 PENDING_REFUND, FAILING_REFUND = "4000000000007726", "4000000000005126"
 
 
-async def _approve(scene: RefundScene, refund: Refund, actor: Actor) -> None:
+async def _approve(scene: RefundScene, refund: Refund, person: Approver) -> Refund:
     async with scene.database.transaction() as tx:
-        await approve_refund(tx, refund.id, by=actor.at(scene.clock()))
+        return await approve_refund(tx, refund.id, approver=person, now=scene.clock())
 
 
 async def test_a_partial_refund_changes_neither_status_nor_grams(scene: RefundScene) -> None:
@@ -178,19 +179,19 @@ async def test_a_second_person_approves_a_high_refund(scene: RefundScene) -> Non
     order = await scene.paid()
     careful = msgspec.structs.replace(scene.settings, refund_approval_above="EUR 4.99, JPY 80000")
     small = await scene.refund(order, 499, settings=careful)
-    high = await scene.refund(order, 500, settings=careful)
+    ada, ben = await approver(scene.database, "ada"), await approver(scene.database, "ben")
+    high = await scene.refund(order, 500, settings=careful, actor=ada.actor)
     assert (small.state, high.state) == ("due", "approval")
     await scene.send()
     assert (await scene.money(order))[2] == 499
-    for impostor in (ADA, Actor(ActorKind.CLI, "ada@home"), Actor(ActorKind.KEY, "key_1")):
-        with pytest.raises(SecondPersonNeeded):
-            await _approve(scene, high, impostor)
-    await _approve(scene, high, BEN)
+    with pytest.raises(SecondPersonNeeded):
+        await _approve(scene, high, ada)
+    await _approve(scene, high, ben)
     with pytest.raises(RefundNotWaiting):
-        await _approve(scene, high, BEN)
+        await _approve(scene, high, ben)
     await scene.send()
     assert (await scene.money(order))[2] == 999
-    assert [row["actor"] for row in await scene.audited("refund.approved")] == ["cli:ben@office"]
+    assert [row["actor"] for row in await scene.audited("refund.approved")] == [str(ben.actor)]
     assert await scene.breaches() == {}
 
 

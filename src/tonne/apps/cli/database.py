@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import asyncpg
 import click
 
-from tonne.apps.cli.operator import operator
+from tonne.apps.cli.operator import CommandLine, refuse_login
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.apps.wiring.listeners import connect_listeners
 from tonne.platform.db.database import Connection
@@ -26,15 +26,16 @@ from tonne.platform.db.server.postmaster import DatabaseUnavailable
 from tonne.platform.db.session_settings import NO_LIMITS, RoleSettingsMissing
 from tonne.platform.settings.load_settings import kubernetes_variables, load_settings
 from tonne.platform.settings.settings import Settings, SettingsError
-from tonne.platform.values.context import Scope
+from tonne.platform.values.context import Scope, utc_now
 from tonne.platform.values.errors import TonneError
 from tonne.selling.accounts.lookup import require_account_any_account
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.scope_store import find_scope_any_account
+from tonne.selling.users.personal_tokens import find_by_token
 
 P = ParamSpec("P")
 T = TypeVar("T")
-ACTOR = operator(os.environ)
+ACTOR = CommandLine()
 # Commands have no time limits but this one: a person waits.
 CONNECT_WITHIN_S = 10.0
 CONFLICT = (
@@ -141,13 +142,23 @@ def run_connected(work: Callable[[Connection, Settings], Awaitable[T]]) -> T:
     """Like `run_in_transaction`, for work that uses several transactions."""
 
     async def checked(connection: Connection) -> T:
-        await require_compatible(connection)
+        await require_ready(connection)
         return await work(connection, settings)
 
     with plain_failures():
         settings = settings_from_environment()
         with open_database(settings) as url, bars_on_terminal():
             return asyncio.run(with_connection(url, checked))
+
+
+async def require_ready(connection: Connection) -> None:
+    """All migrations are applied, and the token of the login belongs to its user: the file only says whose it is."""
+    await require_compatible(connection)
+    login = ACTOR.login
+    if login is not None:
+        found = await find_by_token(connection, login.token, utc_now())
+        if found is None or found.user.id != login.user_id:
+            raise refuse_login()
 
 
 async def open_replica(primary: Connection, settings: Settings) -> Connection | None:

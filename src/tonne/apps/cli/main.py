@@ -29,6 +29,8 @@ COMMANDS = {
     "urls": "tonne.apps.cli.operations.urls:urls",
     "log": "tonne.apps.cli.supply.log:log",
     "verify": "tonne.apps.cli.supply.log:verify",
+    "login": "tonne.apps.cli.selling.login:login",
+    "logout": "tonne.apps.cli.selling.login:logout",
     "audit": "tonne.apps.cli.selling.audit:audit",
     "org": "tonne.apps.cli.selling.organisations:org",
     "account": "tonne.apps.cli.selling.accounts:account",

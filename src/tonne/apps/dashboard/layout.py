@@ -35,6 +35,7 @@ NOTICES = {
     "passkey": "The passkey is added. You can use it to sign in, alone or after your password.",
     "passkey_renamed": "The passkey is renamed.",
     "passkey_removed": "The passkey is removed.",
+    "token_revoked": "The token is revoked.",
     "second_factor_needed": "The operator area needs a second factor. Add a passkey or an authenticator app below.",
     "customer_opened": "The customer is open, and the invitation to its owner is on its way.",
     "customer_closed": "The customer is closed. Its API keys stop working within 5 seconds.",

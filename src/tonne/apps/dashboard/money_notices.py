@@ -19,6 +19,7 @@ MONEY_NOTICES = {
     "return_confirmed": "The return is recorded as paid.",
     "return_failed": "The return is recorded as failed.",
     "returns_exported": "The file is written. Download it below and upload it to your bank once.",
+    "first_approval": "Your approval is recorded. Another person must approve it, too.",
     "refund_approved": "The refund is approved.",
     "refund_declined": "The refund is declined.",
     "refund_retried": "The refund is tried again now.",

@@ -29,6 +29,7 @@ from tonne.selling.users.errors import (
     PasskeyNotFound,
     PasskeyRefused,
     PasskeysUnavailable,
+    PersonalTokenNotFound,
     RoleRefused,
     SignInTooOld,
 )
@@ -81,6 +82,7 @@ def user_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -
     user = RouteMaker("Dashboard", Access.USER, show_error=renderer.error)
     script = RouteMaker("Dashboard", Access.USER)
     you, options, passkey = pages.you, f"{YOU}/passkeys/options", f"{YOU}/passkeys/{{passkey_id}}"
+    revoke = f"{YOU}/tokens/{{token_id}}/revoke"
     options_errors: tuple[type[TonneError], ...] = (PasskeysUnavailable, PasskeyInvalid, SignInTooOld, *_FORM_ERRORS)
     passkey_errors: tuple[type[TonneError], ...] = (PasskeyNotFound, *_FORM_ERRORS)
     forms = {
@@ -90,6 +92,7 @@ def user_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -
         f"{YOU}/second-factor/codes": you.renew_codes,
         f"{YOU}/second-factor/disable": you.disable,
         f"{YOU}/passkeys": you.add_passkey,
+        f"{YOU}/tokens": you.make_token,
         f"{YOU}/sessions/end": you.end_other_sessions,
         f"{YOU}/sessions/{{session_id}}/end": you.end_session,
     }
@@ -99,6 +102,14 @@ def user_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -
         script(f"POST {options}", access.user_form(you.passkey_options), None, *options_errors, body=FormIn),
         user(f"GET {passkey}", access.user_page(you.show_passkey), None, PasskeyNotFound),
         user(f"POST {passkey}/rename", access.user_form(you.rename_passkey), _SENT, *passkey_errors, body=FormIn),
+        user(
+            f"POST {revoke}",
+            access.user_form(you.revoke_token, revoke, (YOU,)),
+            _SENT,
+            PersonalTokenNotFound,
+            *_FORM_ERRORS,
+            body=FormIn,
+        ),
         user(
             f"POST {passkey}/remove",
             access.user_form(you.remove_passkey, f"{passkey}/remove", (YOU, passkey)),

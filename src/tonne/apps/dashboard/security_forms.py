@@ -1,8 +1,8 @@
 """The forms that change who may do what, or where money goes: a stolen old session must not be enough for them.
 
-They ask for a sign-in of the last 30 minutes, tell the person by mail, and some end the other sessions and the links
-for a new password. `tests/apps/dashboard/test_security_forms.py` fails for a form that is neither here nor known there
-as harmless.
+They ask for a sign-in of the last 30 minutes, approvals for one of the last 5 minutes, tell the person by mail, and
+some end the other sessions, the personal tokens and the links for a new password.
+`tests/apps/dashboard/test_security_forms.py` fails for a form that is neither here nor known there as harmless.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,6 +26,8 @@ SECURITY_FORMS: Mapping[str, str | None] = {
     f"{_YOU}/second-factor/disable": N_("The authenticator app was removed from your sign-in to the dashboard."),
     f"{_YOU}/passkeys": None,
     f"{_YOU}/passkeys/{{passkey_id}}/remove": None,
+    f"{_YOU}/tokens": N_("A personal token for the command line was made with your sign-in to the dashboard."),
+    f"{_YOU}/tokens/{{token_id}}/revoke": N_("A personal token for the command line was revoked."),
     "/keys": _ACCESS,
     "/keys/{key_id}/rotate": _ACCESS,
     "/keys/{key_id}/revoke": _ACCESS,
@@ -47,6 +49,13 @@ SECURITY_FORMS: Mapping[str, str | None] = {
     "/money/returns/{return_id}/redirect": _OPERATOR,
     "/money/transfers/{transfer_id}/return": _OPERATOR,
 }
+APPROVAL_FORMS = frozenset(
+    {
+        "/money/invoices/{number}/approve-write-off",
+        "/money/refunds/{refund_id}/approve",
+        "/money/returns/{return_id}/approve",
+    }
+)
 # They also end all other sessions and the links for a new password. Changing the password does so by itself.
 ENDING_FORMS = frozenset(
     {

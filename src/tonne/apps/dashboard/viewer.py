@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from tonne.apps.dashboard.security_forms import ENDING_FORMS, SECURITY_FORMS, page_of
+from tonne.apps.dashboard.security_forms import APPROVAL_FORMS, ENDING_FORMS, SECURITY_FORMS, page_of
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.route import Endpoint, Request, Response
@@ -21,11 +21,12 @@ from tonne.platform.values.context import Actor, Mode, Tenant, is_id
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.web.render import FormGuard, see_other
 from tonne.selling.users.act_as import ActAsPeriod, ActAsReadOnly, find_acting
+from tonne.selling.users.approvals import Approver, approver_in_browser
 from tonne.selling.users.errors import RoleRefused
 from tonne.selling.users.link_store import revoke_password_links
 from tonne.selling.users.model import Membership, Right, User, UserSession, role_allows
 from tonne.selling.users.security_mails import send_security_mail
-from tonne.selling.users.sign_in import Sessions, is_recent, user_actor
+from tonne.selling.users.sign_in import APPROVAL_RECENT, RECENT, Sessions, is_recent, user_actor
 from tonne.selling.users.store import list_memberships, revoke_sessions
 
 
@@ -177,6 +178,10 @@ class OperatorViewer(Viewer, frozen=True):
 
     mode: Mode
 
+    def approver(self, now: datetime) -> Approver:
+        """Raises ApprovalNotAllowed."""
+        return approver_in_browser(self.session, self.actor, now)
+
     @property
     def base(self) -> str:
         return operator_base(self.mode)
@@ -218,13 +223,14 @@ class PageAccess(Struct, frozen=True):
     def user_form(self, form: UserForm, path: str = "", pages: Collection[str] = ()) -> Endpoint:
         """With `path`, one of SECURITY_FORMS is recognised. `pages` are those of its section."""
         is_security = path in SECURITY_FORMS
+        within = APPROVAL_RECENT if path in APPROVAL_FORMS else RECENT
 
         async def submit(request: Request) -> Response:
             fields = self.guard.check(request)
             session = await self.sessions.find(request)
             if session is None or not session.is_complete:
                 return see_other(SIGN_IN)
-            if is_security and not is_recent(session, self.sessions.now()):
+            if is_security and not is_recent(session, self.sessions.now(), within):
                 return see_other(sign_in_again(page_of(request.location, path, pages)))
             sent = Form(fields)
             response = await form(Viewer(request, session, user_actor(session.user, request)), sent)

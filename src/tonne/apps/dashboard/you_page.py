@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.agents import browser_text
 from tonne.apps.dashboard.layout import PageLayout
-from tonne.apps.dashboard.viewer import OPERATOR, Form, Viewer, organisation_base
+from tonne.apps.dashboard.viewer import OPERATOR, SECOND_FACTOR_NEEDED, Form, Viewer, organisation_base
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
@@ -19,6 +19,7 @@ from tonne.selling.users.errors import CodeRefused, PasswordInvalid, SecondFacto
 from tonne.selling.users.link_store import INVITATION
 from tonne.selling.users.links import ChangePassword, accept_as_new_user, accept_as_user, require_link
 from tonne.selling.users.passwords import Passwords, check_new_password
+from tonne.selling.users.personal_tokens import MAX_DAYS, list_tokens, make_token, revoke_personal_token
 from tonne.selling.users.second_factor.passkey_store import list_passkeys
 from tonne.selling.users.second_factor.passkeys import Passkeys, find_passkey
 from tonne.selling.users.second_factor.second_factor import SecondFactor, TotpSetup, turn_off_app
@@ -146,6 +147,25 @@ class YouPage(Struct, frozen=True):
         await self.database.commit(self.sessions.end_others, viewer.session, actor=viewer.actor)
         return see_other(f"{YOU}?done=sessions")
 
+    async def make_token(self, viewer: Viewer, form: Form) -> Response:
+        """Show the token once. Only for operators who signed in with a second factor: others cannot use it."""
+        if not (viewer.user.is_operator and viewer.session.is_strong):
+            return see_other(SECOND_FACTOR_NEEDED)
+        name = form.text("token_name", "Enter a name, such as the name of your computer.", longest=100)
+        days = form.value("days")
+        if not (days.isascii() and days.isdigit() and 1 <= int(days[:4]) <= MAX_DAYS):
+            form.fail("days", f"Enter a number of days from 1 to {MAX_DAYS}.")
+        if form.faults:
+            return await self._page(viewer, form)
+        by = viewer.actor.at(self.sessions.now())
+        token = await self.database.commit(make_token, viewer.user, name, int(days), by=by)
+        return await self._page(viewer, token=token)
+
+    async def revoke_token(self, viewer: Viewer, _: Form) -> Response:
+        token_id, by = viewer.request.path("token_id"), viewer.actor.at(self.sessions.now())
+        await self.database.commit(revoke_personal_token, viewer.user, token_id, by=by)
+        return see_other(f"{YOU}?done=token_revoked")
+
     async def _confirm(self, tx: Connection, viewer: Viewer, code: str) -> None:
         """By a code of the app. Without an app, the recent sign-in with a passkey is enough."""
         if viewer.user.totp_enabled or not viewer.session.is_strong:
@@ -179,6 +199,7 @@ class YouPage(Struct, frozen=True):
         setup: TotpSetup | None = None,
         codes: Sequence[str] = (),
         is_enabled: bool | None = None,
+        token: str = "",
     ) -> Response:
         async with self.database.connection() as connection:
             found = await self.sessions.list_of(connection, viewer.user.id)
@@ -188,6 +209,9 @@ class YouPage(Struct, frozen=True):
                 "passkeys": await list_passkeys(connection, viewer.user.id),
                 "passkey_domain": self.passkeys.domain,
                 "passkey_name": (form or Form()).value("passkey_name") or _device(viewer.request),
+                "tokens": await list_tokens(connection, viewer.user.id, self.sessions.now()),
+                "token_name": (form or Form()).value("token_name"),
+                "days": (form or Form()).value("days") or MAX_DAYS,
                 "codes_left": await count_recovery_codes(connection, viewer.user.id),
             }
         shown = None if setup is None else {"secret": setup.secret, "qr_svg": Markup(setup.qr_svg)}  # noqa: S704 - ours
@@ -199,6 +223,7 @@ class YouPage(Struct, frozen=True):
             setup=shown,
             codes=codes,
             is_on=is_on,
+            new_token=token,
             **values,
         )
 

@@ -35,13 +35,3 @@ class ReturnInvalid(TonneError, kind=Kind.CONFLICT, code="return_invalid"):
     """
 
     message = "The money cannot be returned like this."
-
-
-class SecondPersonNeeded(TonneError, kind=Kind.CONFLICT, code="second_person_needed"):
-    """On the command line: a refund is approved by the person who requested it, or a return to another account, or
-    above `return_approval_above`, is confirmed without approval, or approved by the person who planned it.
-
-    Let another operator run `tonne refund approve` or `tonne transfer approve`.
-    """
-
-    message = "Another person must approve this return: it goes to another account, or the amount is high."

@@ -80,7 +80,7 @@ async def _lock_planned(tx: Connection, mode: Mode, currency: str) -> list[BankR
 
 def _obstacle(found: BankReturn, settings: Settings) -> str | None:
     if found.waits_for_approval(settings.return_approval_above):
-        return "waits for a second person: `tonne transfer approve`"
+        return "waits for a second person"
     if not found.to_iban:
         return "the payer's account is not known: set it with `tonne transfer redirect-return`"
     return None

@@ -14,12 +14,16 @@ from tonne.money.bank.transfer_model import BankReturn, ReturnStatus, Transfer, 
 from tonne.platform.db.database import Connection, columns, parameters_of, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, By, Mode
+from tonne.selling.users.approvals import Approval
 
 _RETURN = """
-sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.own_account, transfer.currency,
-       sent.amount_minor, sent.to_iban, sent.to_bic, sent.to_name, sent.reason, sent.status, sent.to_other_account,
-       sent.approved_by, sent.batch_id, sent.paid_with, sent.outgoing_id, transfer.reference AS payer_reference,
-       sent.note, sent.created_at, sent.created_by
+sent.id, sent.transfer_id, sent.invoice_id, transfer.mode, transfer.organisation_id, transfer.own_account,
+       transfer.currency, sent.amount_minor, sent.to_iban, sent.to_bic, sent.to_name, sent.reason, sent.status,
+       sent.to_other_account,
+       ARRAY(SELECT ROW(subject_id, digest, approved_by) FROM approvals
+             WHERE kind = 'return' AND subject_id = sent.id ORDER BY at) AS approvals,
+       sent.batch_id, sent.paid_with, sent.outgoing_id, transfer.reference AS payer_reference, sent.note,
+       sent.created_at, sent.created_by
 FROM transfer_returns sent JOIN bank_transfers transfer ON transfer.id = sent.transfer_id
 """
 
@@ -36,7 +40,7 @@ NOT_BOOKED = BookedReturn()
 
 
 def _return(row: asyncpg.Record) -> BankReturn:
-    return value_of(BankReturn, row)
+    return value_of(BankReturn, row, approvals=[Approval(*each) for each in row["approvals"]])
 
 
 INSERT_RETURN = """
@@ -128,17 +132,9 @@ async def find_return_by_incoming_any_account(connection: Connection, transfer_i
     return return_id
 
 
-APPROVE = "UPDATE transfer_returns SET approved_by = $2, approved_at = $3 WHERE id = $1"
-
-
-async def mark_approved_any_account(tx: Connection, return_id: str, *, by: By) -> None:
-    await tx.execute(APPROVE, return_id, str(by.actor), by.at)
-
-
-# Approved anew: the account is another one.
+# Approved anew: approvals are for another account.
 REDIRECT = """
-UPDATE transfer_returns SET to_iban = $2, to_name = $3, to_bic = '', to_other_account = $4, created_by = $5,
-                            approved_by = NULL, approved_at = NULL
+UPDATE transfer_returns SET to_iban = $2, to_name = $3, to_bic = '', to_other_account = $4, created_by = $5
 WHERE id = $1
 """
 

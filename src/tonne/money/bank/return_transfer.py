@@ -5,20 +5,23 @@ person.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
 from tonne.money.bank import assignment_store, return_store, transfer_store
-from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound, SecondPersonNeeded
+from tonne.money.bank.errors import ReturnInvalid, ReturnNotFound
 from tonne.money.bank.formats.statement import signed_money
 from tonne.money.bank.return_store import NOT_BOOKED, BookedReturn
 from tonne.money.bank.transfer_model import Assignment, BankReturn, PaidInvoice, ReturnStatus, Transfer
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import By, new_id, person_of
+from tonne.platform.values.context import By, new_id
 from tonne.platform.values.iban import compact_iban, is_iban
+from tonne.selling.users.approvals import Approver, approve
+from tonne.selling.users.errors import SecondPersonNeeded
 
 OPEN = frozenset({ReturnStatus.PLANNED, ReturnStatus.EXPORTED})
 _SENT = frozenset({ReturnStatus.EXPORTED, ReturnStatus.RETURNED})
@@ -128,17 +131,16 @@ async def return_transfer(
     return new
 
 
-async def approve_return(tx: Connection, return_id: str, *, by: By) -> BankReturn:
-    """Raises SecondPersonNeeded for the person who planned it."""
+async def approve_return(tx: Connection, return_id: str, *, approver: Approver, now: datetime) -> BankReturn:
+    """Returns it with the approvals so far: another person may have to approve it, too. Raises SecondPersonNeeded."""
     found = await lock_return(tx, return_id)
     if found.status is not ReturnStatus.PLANNED or found.approved_by is not None:
         raise ReturnInvalid(f"Return {found.id} does not wait for approval: it is {found.status}.")
-    person = person_of(str(by.actor))
-    if person is None or person == person_of(found.created_by):
-        raise SecondPersonNeeded(f"{found.created_by} planned return {found.id}: another person must approve it.")
-    await return_store.mark_approved_any_account(tx, found.id, by=by)
-    await _record(tx, found, "transfer.return_approved", by=by, planned_by=found.created_by)
-    return found
+    if not await approve(tx, found.subject, approver, now):
+        by = approver.actor.at(now)
+        await _record(tx, found, "transfer.return_approved", by=by, planned_by=found.created_by)
+    [approved] = await return_store.find_returns_any_account(tx, [found.id])
+    return approved
 
 
 async def redirect_return(tx: Connection, return_id: str, to: ReturnTo, note: str, *, by: By) -> BankReturn:
@@ -220,7 +222,7 @@ async def confirm_return(tx: Connection, return_id: str, note: str, *, settings:
     if found.status not in OPEN:
         raise ReturnInvalid(f"Return {found.id} is already {found.status}.")
     if found.waits_for_approval(settings.return_approval_above):
-        raise SecondPersonNeeded(f"Return {found.id} needs the approval of a second person: `tonne transfer approve`.")
+        raise SecondPersonNeeded(f"Return {found.id} needs the approval of a second person.")
     for each in (found, *others):
         if each.status in OPEN:
             await close_return(tx, each, ReturnStatus.RETURNED, note=note, by=by)
@@ -306,6 +308,7 @@ def _compose(
         transfer_id=transfer.id,
         invoice_id=invoice_id,
         mode=transfer.mode,
+        organisation_id=transfer.organisation_id,
         own_account=transfer.own_account,
         currency=transfer.currency,
         amount_minor=amount_minor,

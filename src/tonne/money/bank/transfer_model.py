@@ -9,6 +9,7 @@ from msgspec import Struct
 from tonne.money.bank.formats.statement import BankLine
 from tonne.platform.values.amounts import DECIMALS, format_money
 from tonne.platform.values.context import Mode
+from tonne.selling.users.approvals import Approval, ApprovalKind, Subject
 
 
 class TransferState(StrEnum):
@@ -131,6 +132,7 @@ class BankReturn(Struct, frozen=True, kw_only=True):
     transfer_id: str
     invoice_id: str | None
     mode: Mode
+    organisation_id: str | None
     own_account: str
     currency: str
     amount_minor: int
@@ -140,7 +142,8 @@ class BankReturn(Struct, frozen=True, kw_only=True):
     reason: str
     status: ReturnStatus
     to_other_account: bool
-    approved_by: str | None = None
+    # All that were given, also those from before a change.
+    approvals: tuple[Approval, ...] = ()
     batch_id: str | None = None
     paid_with: str | None = None
     # The line of a statement that shows the payment.
@@ -153,6 +156,23 @@ class BankReturn(Struct, frozen=True, kw_only=True):
     @property
     def amount(self) -> str:
         return f"{format_money(self.amount_minor, self.currency)} {self.currency}"
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(
+            kind=ApprovalKind.RETURN,
+            id=self.id,
+            organisation_id=self.organisation_id,
+            mode=self.mode,
+            requested_by=self.created_by,
+            terms=(str(self.amount_minor), self.currency, self.to_iban, self.to_name, self.reason),
+        )
+
+    @property
+    def approved_by(self) -> str | None:
+        """The last one who approved it as it is; None while another person has to."""
+        approvers = [each.approved_by for each in self.approvals if each.digest == self.subject.digest]
+        return None if self.subject.missing(approvers) else approvers[-1]
 
     def waits_for_approval(self, limit: int) -> bool:
         """Whether a second person must approve it first. `limit` is in whole units of the currency."""

@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import structs
 
 from tonne.money.bank.assignment_store import mark_assignments_paid, sum_received_any_account
-from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.bank.transfer_store import refresh_states_any_account
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices import write_off_store
@@ -28,13 +27,14 @@ from tonne.platform.events.log import lock_streams
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import By, Scope, new_id, person_of, replace
+from tonne.platform.values.context import By, Scope, new_id, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
 from tonne.selling.orders.queue import lock_keys, lock_order
+from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, approve
 
 # Orders that are in memory at the same time while an invoice is settled.
 CHUNK = 500
@@ -169,7 +169,7 @@ async def write_off_invoice(
     await _check(tx, locked, left_minor)
     if (known := await write_off_store.find_write_off_any_account(tx, locked)) is not None:
         is_waiting = known.state is WriteOffState.APPROVAL
-        state = "waits to be written off: `tonne invoice approve-write-off`" if is_waiting else "is already written off"
+        state = "waits to be written off until another person approves it" if is_waiting else "is already written off"
         raise WriteOffInvalid(f"Invoice {locked.reference} {state}.")
     limit = limit_minor(settings.refund_approval_above, locked.currency)
     write_off_id = new_id("wof")
@@ -184,19 +184,28 @@ async def write_off_invoice(
     return await _find(tx, locked)
 
 
-async def approve_write_off(tx: Connection, invoice: Invoice, *, by: By) -> WriteOff:
-    """Book a write-off that waits for a second person, with what is left then. Raises SecondPersonNeeded."""
+async def approve_write_off(tx: Connection, invoice: Invoice, *, approver: Approver, now: datetime) -> WriteOff:
+    """Book a write-off with what is left then, unless another person must approve that, too.
+
+    Raises SecondPersonNeeded.
+    """
     locked, left_minor = await _lock_invoice(tx, invoice)
     waiting = await _find(tx, locked)
     if waiting.state is not WriteOffState.APPROVAL:
         raise WriteOffInvalid(f"Invoice {locked.reference} is already written off.")
-    person = person_of(str(by.actor))
-    if person is None or person == person_of(waiting.requested_by):
-        raise SecondPersonNeeded(
-            f"{waiting.requested_by} wrote off invoice {locked.reference}: another person must approve it."
-        )
     await _check(tx, locked, left_minor)
-    await write_off_store.book_write_off_any_account(tx, waiting.id, left_minor, approved_by=by.actor, now=by.at)
+    subject = Subject(
+        kind=ApprovalKind.WRITE_OFF,
+        id=waiting.id,
+        organisation_id=locked.organisation_id,
+        mode=locked.mode,
+        requested_by=waiting.requested_by,
+        terms=(str(left_minor), locked.currency, locked.reference, waiting.reason),
+    )
+    if await approve(tx, subject, approver, now):
+        return waiting
+    by = approver.actor.at(now)
+    await write_off_store.book_write_off_any_account(tx, waiting.id, left_minor, approved_by=by.actor, now=now)
     await _record(tx, locked, "invoice.written_off", left_minor, reason=waiting.reason, by=by)
     return await _find(tx, locked)
 

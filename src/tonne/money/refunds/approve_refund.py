@@ -1,6 +1,7 @@
 """What operators decide about refunds: approve or decline one, settle one by hand, or repeat one at once."""
 
-from tonne.money.bank.errors import SecondPersonNeeded
+from datetime import datetime
+
 from tonne.money.bank.return_store import find_returns_any_account
 from tonne.money.bank.transfer_model import ReturnStatus
 from tonne.money.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting, RefundOwed
@@ -10,20 +11,29 @@ from tonne.money.refunds.request_refund import release_refund
 from tonne.money.refunds.store import find_refund_any_account, lock_sent_at
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record_all
-from tonne.platform.values.context import By, person_of, replace
+from tonne.platform.values.context import By, replace
 from tonne.selling.orders.model import OrderStatus
+from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, approve
 
 
-async def approve_refund(tx: Connection, refund_id: str, *, by: By) -> Refund:
-    """Release a refund above the limit. Raises SecondPersonNeeded for the person who requested it."""
+async def approve_refund(tx: Connection, refund_id: str, *, approver: Approver, now: datetime) -> Refund:
+    """Release a refund above the limit, unless another person must approve it, too. Raises SecondPersonNeeded."""
     money, refund = await lock_refund(tx, refund_id)
     if refund.state is not RefundState.APPROVAL:
         raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
-    person = person_of(str(by.actor))
-    if person is None or person == person_of(refund.requested_by):
-        raise SecondPersonNeeded(f"{refund.requested_by} requested refund {refund.id}: another person must approve it.")
-    at = by.at if refund.method is RefundMethod.CARD else None
-    approved = replace(refund, state=RefundState.DUE, approved_by=str(by.actor), next_attempt_at=at)
+    subject = Subject(
+        kind=ApprovalKind.REFUND,
+        id=refund.id,
+        organisation_id=refund.scope.organisation_id,
+        mode=refund.scope.mode,
+        requested_by=refund.requested_by,
+        terms=(str(refund.amount_minor), refund.currency, refund.charge_id or refund.order_id, refund.reason),
+    )
+    if await approve(tx, subject, approver, now):
+        return refund
+    at = now if refund.method is RefundMethod.CARD else None
+    approved = replace(refund, state=RefundState.DUE, approved_by=str(approver.actor), next_attempt_at=at)
+    by = approver.actor.at(now)
     await change_refund(tx, money, approved, "refund.approved", by=by)
     await release_refund(tx, money, approved, by=by)
     return approved
@@ -105,8 +115,8 @@ async def decline_refund(tx: Connection, refund_id: str, reason: str, *, by: By)
         raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
     if money.order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
         raise RefundOwed(
-            f"Order {refund.order_id} is {money.order.status}, so its payment goes back. Approve the refund with "
-            f"`tonne refund approve {refund.id}`."
+            f"Order {refund.order_id} is {money.order.status}, so its payment goes back. Refund {refund.id} is "
+            "to be approved."
         )
     message = f"Declined: {reason}"
     declined = replace(refund, state=RefundState.CANCELLED, settled_at=by.at, message=message)

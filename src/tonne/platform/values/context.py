@@ -64,7 +64,8 @@ class Actor(Struct, frozen=True):
 
     kind: ActorKind
     name: str
-    # The network address of an API client or of a user. Payers' addresses are not stored: entries can never be deleted.
+    # The network address of an API client or of a user, or what the environment of a command claims. Payers' addresses
+    # are not stored: entries can never be deleted.
     address: str | None = None
 
     def __str__(self) -> str:
@@ -90,14 +91,9 @@ class By(Struct, frozen=True):
 
 
 def person_of(actor: str) -> str | None:
-    """The person behind a stored actor, on any host and through sudo; None for jobs, keys and payers."""
+    """The user behind a stored actor; None for all others. A command line without a login may be anybody."""
     kind, _, name = actor.partition(":")
-    if kind == ActorKind.USER:
-        return name
-    if kind != ActorKind.CLI:
-        return None
-    _, sudo, invoker = name.partition(" (sudo by ")
-    return invoker.removesuffix(")") if sudo else name.partition("@")[0]
+    return name if kind == ActorKind.USER else None
 
 
 def job_actor(job: str) -> Actor:

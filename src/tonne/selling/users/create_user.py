@@ -20,6 +20,7 @@ async def create_user(
     *,
     password_hash: str | None,
     is_operator: bool = False,
+    may_approve: bool = False,
     is_demo: bool = False,
     by: By,
 ) -> User:
@@ -33,11 +34,12 @@ async def create_user(
         totp_enabled=False,
         created_at=by.at,
         is_demo=is_demo,
+        may_approve=may_approve,
     )
     if not await store.insert_user(tx, user, password_hash):
         raise UserExists(f"There is already a user with the address {user.email}.")
     # Neither name nor address: entries of the audit log can never be changed.
-    after = {"is_operator": is_operator}
+    after = {"is_operator": is_operator, "may_approve": may_approve}
     await audit.record(tx, None, "user.created", by=by, subject_id=user.id, after=after)
     return user
 
@@ -107,6 +109,15 @@ async def disable_user(tx: Connection, user: User, *, by: By) -> None:
 async def enable_user(tx: Connection, user: User, *, by: By) -> None:
     await store.set_disabled(tx, user.id, None)
     await _record_disabled(tx, user, None, by=by)
+
+
+async def set_approver(tx: Connection, user: User, *, may_approve: bool, by: By) -> None:
+    """Give an operator the right to approve, or take it away. Raises UserNotFound for people who are no operators."""
+    if not user.is_operator:
+        raise UserNotFound(f"{user.email} is no operator: only operators can approve.")
+    await store.set_may_approve(tx, user.id, may_approve=may_approve)
+    before, after = {"may_approve": user.may_approve}, {"may_approve": may_approve}
+    await audit.record(tx, None, "user.approver_changed", by=by, subject_id=user.id, before=before, after=after)
 
 
 async def delete_user(tx: Connection, user: User, *, by: By) -> None:

@@ -137,3 +137,32 @@ class AlreadyMember(TonneError, kind=Kind.CONFLICT, code="already_member"):
     """
 
     message = "This person is already a member of the organisation."
+
+
+class SecondPersonNeeded(TonneError, kind=Kind.CONFLICT, code="second_person_needed"):
+    """A refund, return or write-off is approved by the person who requested it or counts as such, or a return that
+    needs an approval is confirmed without one.
+
+    Let another operator approve it in the browser.
+    """
+
+    message = "Another person must approve this: it goes to another account, or the amount is high."
+
+
+class ApprovalNotAllowed(TonneError, kind=Kind.FORBIDDEN, code="approval_not_allowed"):
+    """An operator without the right to approve, without a second factor or whose sign-in is older than 5 minutes
+    approves something, or a personal token does where only the browser may.
+
+    Sign in again with a second factor, or let an operator with the right approve it.
+    """
+
+    message = "You do not have the right to approve. Ask for it: `tonne user approver`."
+
+
+class PersonalTokenNotFound(TonneError, kind=Kind.NOT_FOUND, code="personal_token_not_found"):
+    """The user has no such personal token, or it was revoked before.
+
+    Reload the page.
+    """
+
+    message = "You have no such token. It may have been revoked already."

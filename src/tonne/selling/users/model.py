@@ -67,6 +67,8 @@ class User(Struct, frozen=True):
     # Signs in from the same machine only.
     is_demo: bool = False
     has_passkey: bool = False
+    # An operator who may approve what another person requested.
+    may_approve: bool = False
 
     @property
     def has_second_factor(self) -> bool:

@@ -36,6 +36,8 @@ IDLE = timedelta(hours=24)
 INCOMPLETE_LASTS = timedelta(minutes=10)
 # Changes of security need a sign-in of this time: an unattended browser or a stolen session must not be enough.
 RECENT = timedelta(minutes=30)
+# Approvals need one of this time: nobody approves in the browser of a person who is away.
+APPROVAL_RECENT = timedelta(minutes=5)
 # How often `last_seen_at` is written.
 SEEN_EVERY = timedelta(minutes=1)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -128,9 +130,9 @@ def hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def is_recent(session: UserSession, now: datetime) -> bool:
+def is_recent(session: UserSession, now: datetime, within: timedelta = RECENT) -> bool:
     """Whether the user signed in a short time ago, which changes of security ask for."""
-    return now - session.created_at <= RECENT
+    return now - session.created_at <= within
 
 
 # Attempts for one e-mail address from one network, attempts in one known browser, and codes of one user: 10 at once,

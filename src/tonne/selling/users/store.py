@@ -10,21 +10,23 @@ from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.selling.users.model import Member, Membership, Role, User, UserSession, normal_email
 
 INSERT_USER = """
-INSERT INTO users (id, email, name, password_hash, is_operator, is_demo, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO users (id, email, name, password_hash, is_operator, may_approve, is_demo, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (email) DO NOTHING RETURNING true
 """
 
 
 async def insert_user(tx: Connection, user: User, password_hash: str | None) -> bool:
     """False if the address is taken."""
-    values = (user.id, user.email, user.name, password_hash, user.is_operator, user.is_demo, user.created_at)
-    return await tx.fetchval(INSERT_USER, *values) is True
+    rights = (user.is_operator, user.may_approve, user.is_demo)
+    return (
+        await tx.fetchval(INSERT_USER, user.id, user.email, user.name, password_hash, *rights, user.created_at) is True
+    )
 
 
 _USER = """
-id, email, name, is_operator, password_hash IS NOT NULL AS has_password, totp_enabled, created_at, disabled_at,
-is_demo, EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_passkey
+id, email, name, is_operator, may_approve, password_hash IS NOT NULL AS has_password, totp_enabled, created_at,
+disabled_at, is_demo, EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_passkey
 """
 FIND_USER = f"SELECT {_USER}, password_hash FROM users WHERE email = $1"  # noqa: S608 - columns above
 
@@ -55,6 +57,13 @@ STORE_HASH = "UPDATE users SET password_hash = $2 WHERE id = $1"
 
 async def set_password_hash(tx: Connection, user_id: str, password_hash: str) -> None:
     await tx.execute(STORE_HASH, user_id, password_hash)
+
+
+SET_MAY_APPROVE = "UPDATE users SET may_approve = $2 WHERE id = $1"
+
+
+async def set_may_approve(tx: Connection, user_id: str, *, may_approve: bool) -> None:
+    await tx.execute(SET_MAY_APPROVE, user_id, may_approve)
 
 
 SET_DISABLED = "UPDATE users SET disabled_at = $2 WHERE id = $1"
@@ -125,6 +134,7 @@ WITH sessions AS (DELETE FROM user_sessions WHERE user_id = $1),
      codes AS (DELETE FROM recovery_codes WHERE user_id = $1),
      keys AS (DELETE FROM passkeys WHERE user_id = $1),
      identities AS (DELETE FROM user_identities WHERE user_id = $1),
+     tokens AS (DELETE FROM personal_tokens WHERE user_id = $1),
      links AS (DELETE FROM user_links WHERE email = $2)
 SELECT
 """
@@ -234,8 +244,8 @@ async def insert_session(tx: Connection, session: UserSession, token_hash: bytes
 _SESSION = """
 user_sessions.id AS session_id, is_complete, is_strong, user_sessions.created_at AS session_created_at, last_seen_at,
 expires_at, address, agent,
-users.id, email, name, is_operator, password_hash IS NOT NULL AS has_password, totp_enabled, users.created_at,
-disabled_at, is_demo, EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_passkey
+users.id, email, name, is_operator, may_approve, password_hash IS NOT NULL AS has_password, totp_enabled,
+users.created_at, disabled_at, is_demo, EXISTS (SELECT FROM passkeys WHERE passkeys.user_id = users.id) AS has_passkey
 """
 FIND_SESSION = f"""
 SELECT {_SESSION} FROM user_sessions JOIN users ON users.id = user_id
@@ -293,13 +303,14 @@ async def revoke_token(tx: Connection, token_hash: bytes, now: datetime) -> None
 
 
 REVOKE_SESSIONS = """
-WITH devices AS (UPDATE users SET devices_since = $2 WHERE id = $1)
+WITH devices AS (UPDATE users SET devices_since = $2 WHERE id = $1),
+     tokens AS (UPDATE personal_tokens SET revoked_at = $2 WHERE user_id = $1 AND revoked_at IS NULL)
 UPDATE user_sessions SET revoked_at = $2 WHERE user_id = $1 AND revoked_at IS NULL AND id <> $3
 """
 
 
 async def revoke_sessions(tx: Connection, user_id: str, now: datetime, *, but: str = "") -> None:
-    """All sessions of the user, except the one with the id `but`. No browser is known any more."""
+    """All personal tokens of the user, and all sessions but the one with the id `but`. No browser is known any more."""
     await tx.execute(REVOKE_SESSIONS, user_id, now, but)
 
 

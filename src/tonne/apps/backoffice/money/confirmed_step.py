@@ -26,12 +26,17 @@ async def rehearse(database: Database, work: Work[T]) -> T:
 
 
 class Wording(NamedTuple):
-    """The button of a step, the name of the notice afterwards, and what will happen: sentences, or a function that
-    returns them for the result of the rehearsal."""
+    """The button of a step, the name of the notice afterwards, and what will happen: sentences. The last two may be
+    functions that return them for the result of the step, or of its rehearsal."""
 
     button: str
-    notice: str
+    notice: str | Callable[[Any], str]
     effects: Sequence[str] | Callable[[Any], Sequence[str]]
+
+
+# What the first of two approvals does.
+ONE_MORE = ["Another person must approve it, too: it was requested on a command line without a login."]
+FIRST_APPROVAL = "first_approval"
 
 
 class Attempt(NamedTuple):
@@ -64,7 +69,8 @@ class ConfirmedPage(DashboardPage, frozen=True):
         if attempt is None:
             return await show_faults(viewer, form)
         if attempt.is_made:
-            return see_other(f"{done or back}?done={words.notice}")
+            notice = words.notice(attempt.result) if callable(words.notice) else words.notice
+            return see_other(f"{done or back}?done={notice}")
         return self.layout.page(
             viewer,
             "operator_confirm.html",

@@ -17,6 +17,7 @@ from tonne.apps.cli.database import (
     plain_failures,
     run_in_transaction,
     settings_from_environment,
+    require_ready,
     with_connection,
 )
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
@@ -78,7 +79,7 @@ async def _set(
     gateways = card_gateways(Database(url, settings), settings)
 
     async def work(connection: Connection) -> tuple[CardDetails, bool]:
-        await require_compatible(connection)
+        await database.require_ready(connection)
         await require_not_held(connection)
         account = await require_account_any_account(connection, account_id)
         stored = await set_card(
@@ -201,7 +202,7 @@ async def _read_and_decide(url: str, settings: Settings, charge_id: str, decide:
     gateways = card_gateways(database, settings)
 
     async def work(connection: Connection) -> Order:
-        await require_compatible(connection)
+        await require_ready(connection)
         await require_not_held(connection)
         payment = await read_mismatched(connection, gateways, charge_id)
         async with connection.transaction():

@@ -9,6 +9,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, OUTPUT, EnumChoice, check_text, parse_amount, write_file
+from tonne.apps.cli.selling.login import approve_or_link
 from tonne.apps.cli.supply.log import render_invoice
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
@@ -21,7 +22,8 @@ from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_w
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_money
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, utc_now
+from tonne.selling.users.approvals import Approver
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,9 +126,23 @@ def write_off(number: str, mode: Mode | None, reason: str, *, release_credit: bo
 @click.argument("number")
 @MODE_OF_NUMBER
 def approve(number: str, mode: Mode | None) -> None:
-    """Approve the write-off of another person. NUMBER is 123 or TN-LIVE-000123."""
-    made = run_for_invoice(number, mode, approve_write_off, by=ACTOR.now())
-    click.echo(f"{made.amount} of invoice {made.invoice_reference} are written off.")
+    """Print the link to approve the write-off of another person. NUMBER is 123 or TN-LIVE-000123.
+
+    With TONNE_APPROVALS_BY=token, and after `tonne login`, the command approves it.
+    """
+
+    async def find_page(tx: Connection) -> tuple[Mode, str]:
+        found = await find_by_number_any_account(tx, number, mode)
+        return found.mode, f"invoices/{found.reference}"
+
+    async def work(tx: Connection, approver: Approver) -> WriteOff:
+        found = await find_by_number_any_account(tx, number, mode)
+        return await approve_write_off(tx, found, approver=approver, now=utc_now())
+
+    made = approve_or_link(find_page, work)
+    if made is not None:
+        then = "are written off" if made.approved_by else "wait for another person, who must approve it, too"
+        click.echo(f"{made.amount} of invoice {made.invoice_reference} {then}.")
 
 
 @click.command("reinstate")

@@ -5,6 +5,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import STATUS_STYLES, Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, REASON, EnumChoice
+from tonne.apps.cli.selling.login import approve_or_link
 from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
 from tonne.money.refunds.disputes.dispute_store import (
@@ -18,9 +19,11 @@ from tonne.money.refunds.request_refund import RefundRequest, parse_amount, requ
 from tonne.money.refunds.store import RefundSearch, find_refund_any_account, search_refunds_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
+from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.scope_store import find_scope_any_account
+from tonne.selling.users.approvals import Approver
 
 _LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 REFUND_COLUMNS: tuple[ValueColumn[Refund], ...] = (
@@ -74,24 +77,35 @@ def list_refunds(limit: int, output: Output, **filters: str | None) -> None:
 def show_refund(refund_id: str, output: Output) -> None:
     """Show a refund, who requested it, and what the gateway says."""
 
-    async def work(tx: Connection) -> Refund:
-        found = await find_refund_any_account(tx, refund_id)
-        if found is None:
-            raise RefundNotFound(f"There is no refund {refund_id}. Run `tonne refund list` to see all refunds.")
-        return found
+    output.print_object(run_in_transaction(_require, refund_id), REFUND_FACTS)
 
-    output.print_object(run_in_transaction(work), REFUND_FACTS)
+
+async def _require(tx: Connection, refund_id: str) -> Refund:
+    found = await find_refund_any_account(tx, refund_id)
+    if found is None:
+        raise RefundNotFound(f"There is no refund {refund_id}. Run `tonne refund list` to see all refunds.")
+    return found
 
 
 @refund_group.command("approve")
 @click.argument("refund_id")
 def approve(refund_id: str) -> None:
-    """Approve a refund that another person requested.
+    """Print the link to approve a refund that another person requested.
 
-    Refunds above TONNE_REFUND_APPROVAL_ABOVE wait for it.
+    Refunds above TONNE_REFUND_APPROVAL_ABOVE wait for it. With TONNE_APPROVALS_BY=token, and after `tonne login`, the
+    command approves it.
     """
-    approved = run_in_transaction(approve_refund, refund_id, by=ACTOR.now())
-    click.echo(f"Refund {approved.id} of {_money(approved)} is approved.")
+
+    async def find_page(tx: Connection) -> tuple[Mode, str]:
+        return (await _require(tx, refund_id)).scope.mode, f"refunds/{refund_id}"
+
+    async def work(tx: Connection, approver: Approver) -> Refund:
+        return await approve_refund(tx, refund_id, approver=approver, now=utc_now())
+
+    made = approve_or_link(find_page, work)
+    if made is not None:
+        then = "is approved" if made.approved_by else "waits for another person, who must approve it, too"
+        click.echo(f"Refund {made.id} of {_money(made)} {then}.")
 
 
 @refund_group.command("decline")
@@ -186,7 +200,7 @@ def refund_order(order_id: str, amount: str | None, reason: str) -> None:
     found = run_in_transaction(work)
     then = "is made by the worker"
     if found.state is RefundState.APPROVAL:
-        then = f"waits until another person runs `tonne refund approve {found.id}`"
+        then = f"waits until another person approves it: `tonne refund approve {found.id}` prints the link"
     elif found.method is RefundMethod.BANK:
         then = "goes back by bank: see `tonne refund show`"
     click.echo(f"Refund {found.id} of {_money(found)} {then}.")

@@ -7,6 +7,7 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text, write_file
+from tonne.apps.cli.selling.login import approve_or_link
 from tonne.money.bank.export_returns import ReturnFile, export_returns, find_return_file
 from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.return_transfer import (
@@ -14,6 +15,7 @@ from tonne.money.bank.return_transfer import (
     approve_return,
     cancel_return,
     confirm_return,
+    lock_return,
     redirect_return,
     return_transfer,
 )
@@ -23,7 +25,8 @@ from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, utc_now
+from tonne.selling.users.approvals import Approver
 
 RETURN_COLUMNS: tuple[ValueColumn[BankReturn], ...] = (
     *columns("id: return", "status", "amount_minor"),
@@ -80,12 +83,22 @@ def returns(mode: Mode | None, output: Output) -> None:
 @click.command("approve")
 @click.argument("return_id")
 def approve(return_id: str) -> None:
-    """Approve a return that another person planned.
+    """Print the link to approve a return that another person planned.
 
-    Needed for another account than the payer's, and above TONNE_RETURN_APPROVAL_ABOVE.
+    Needed for another account than the payer's, and above TONNE_RETURN_APPROVAL_ABOVE. With TONNE_APPROVALS_BY=token,
+    and after `tonne login`, the command approves it.
     """
-    found = run_in_transaction(approve_return, return_id, by=ACTOR.now())
-    click.echo(f"Return {found.id} of {found.amount} to {found.to_iban} is approved.")
+
+    async def find_page(tx: Connection) -> tuple[Mode, str]:
+        return (await lock_return(tx, return_id)).mode, f"returns/{return_id}"
+
+    async def work(tx: Connection, approver: Approver) -> BankReturn:
+        return await approve_return(tx, return_id, approver=approver, now=utc_now())
+
+    made = approve_or_link(find_page, work)
+    if made is not None:
+        then = "is approved" if made.approved_by else "waits for another person, who must approve it, too"
+        click.echo(f"Return {made.id} of {made.amount} to {made.to_iban} {then}.")
 
 
 @click.command("redirect-return")

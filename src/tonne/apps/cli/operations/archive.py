@@ -99,7 +99,7 @@ def run() -> None:
     written by this command, so run it on the machine with the archive folder.
     """
     try:
-        outcomes = run_connected(lambda connection, settings: remove_due(connection, settings, utc_now, ACTOR))
+        outcomes = run_connected(lambda connection, settings: remove_due(connection, settings, utc_now, ACTOR.actor))
     except ArchiveError as error:
         raise click.ClickException(str(error)) from error
     kept = [outcome for outcome in outcomes if isinstance(outcome, NotRemoved)]

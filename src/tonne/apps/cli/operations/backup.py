@@ -138,7 +138,7 @@ async def _dump(connection: Connection, url: str, writer: backup_file.BackupWrit
             connection,
             None,
             "service.backed_up",
-            by=ACTOR.now(),
+            by=ACTOR.unbound.now(),
             subject_id=SUBJECT,
             rows=rows,
             with_key=backup_file.KEY in writer.files or backup_file.SEALED_KEY in writer.files,

@@ -186,12 +186,12 @@ async def _known(connection: Connection, path: Path) -> Demo | None:
 
 
 async def _seed(tx: Connection, settings: Settings) -> Demo:
-    organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, by=ACTOR.now())
-    await set_address(tx, organisation.id, ADDRESS, by=ACTOR.now())
-    await add_admin(tx, organisation.id, ADMIN, by=ACTOR.now())
+    organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, by=ACTOR.unbound.now())
+    await set_address(tx, organisation.id, ADDRESS, by=ACTOR.unbound.now())
+    await add_admin(tx, organisation.id, ADMIN, by=ACTOR.unbound.now())
     own_ids = {mode: new_id("acc") for mode in Mode}
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, by=ACTOR.now())
+        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, by=ACTOR.unbound.now())
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
             is_own = kind is AccountKind.ACCOUNT
             scope = Scope(organisation.id, own_ids[mode] if is_own else new_id("acc"), mode)
@@ -202,12 +202,12 @@ async def _seed(tx: Connection, settings: Settings) -> Demo:
             if is_own:
                 other = next(each for each in Mode if each is not mode)
                 account = replace(account, sibling_id=own_ids[other])
-            await open_account(tx, account, actor=ACTOR)
+            await open_account(tx, account, actor=ACTOR.unbound)
             if by_card:
                 card = CardDetails(
                     new_id("cus"), SIMULATED_CARDS[0].number, "visa", SIMULATED_CARDS[0].number[-4:], "2049-12"
                 )
-                await store_card(tx, scope, card, by=ACTOR.now())
+                await store_card(tx, scope, card, by=ACTOR.unbound.now())
     return await _equip(tx, settings, organisation.id)
 
 
@@ -221,7 +221,7 @@ async def _equip(tx: Connection, settings: Settings, organisation_id: str) -> De
         catalogue = await load_catalogue(tx, mode, "")
         bundles = catalogue.bundles.values() if catalogue else ()
         modes[mode] = DemoMode(
-            api_key=(await issue_key(tx, account, "Demo key", by=ACTOR.now()))[1],
+            api_key=(await issue_key(tx, account, "Demo key", by=ACTOR.unbound.now()))[1],
             account_id=account.account_id,
             client_account_id=client.account_id,
             estimate_ids=[
@@ -246,7 +246,7 @@ async def _equip(tx: Connection, settings: Settings, organisation_id: str) -> De
 async def _create_owner(tx: Connection, organisation_id: str) -> DemoSignIn:
     user, password = await _create_user(tx, ADMIN, "Demo owner", is_operator=False)
     if await find_role(tx, organisation_id, user.id) is None:
-        await grant_role(tx, organisation_id, user.id, Role.OWNER, by=ACTOR.now())
+        await grant_role(tx, organisation_id, user.id, Role.OWNER, by=ACTOR.unbound.now())
     return DemoSignIn(ADMIN, password)
 
 
@@ -271,8 +271,9 @@ async def _create_user(tx: Connection, email: str, name: str, *, is_operator: bo
         name,
         password_hash=password_hash,
         is_operator=is_operator,
+        may_approve=is_operator,
         is_demo=True,
-        by=ACTOR.now(),
+        by=ACTOR.unbound.now(),
     )
     return user, password
 
@@ -283,7 +284,7 @@ async def _open_link(tx: Connection, scope: Scope, settings: Settings) -> str:
         message="This link belongs to the demo. Try it with the test card 4242 4242 4242 4242.",
         preset_quantity="1.5",
     )
-    link, _ = await create_account_link(tx, scope, body, settings=settings, by=ACTOR.now())
+    link, _ = await create_account_link(tx, scope, body, settings=settings, by=ACTOR.unbound.now())
     return link.id
 
 
@@ -291,4 +292,4 @@ async def _open_page(tx: Connection, scope: Scope) -> str:
     change = PageChange(
         enabled=True, title="Retired by our demo", description="This page counts every order of the demo."
     )
-    return (await change_page(tx, scope, change, by=ACTOR.now())).slug
+    return (await change_page(tx, scope, change, by=ACTOR.unbound.now())).slug

@@ -221,7 +221,7 @@ async def _record(readers: Readers, found: Sequence[Finding], since: datetime | 
         for each in found
         if each.status != "ok"
     ]
-    run = DoctorRun(utc_now(), str(ACTOR), since, _status(found), len(found), findings)
+    run = DoctorRun(utc_now(), str(ACTOR.unbound), since, _status(found), len(found), findings)
     try:
         await readers.write(partial(record_run, run=run))
         await readers.write(

@@ -112,7 +112,7 @@ def erase(email_or_name: str, organisation_id: str | None, mode: Mode | None, ye
         raise click.ClickException("The person cannot be erased yet. Finish what is listed above, then try again.")
     if not yes:
         click.confirm("Erase this data? It cannot be undone.", abort=True)
-    made = run_connected(lambda connection, _: erase_person(connection, search, actor=ACTOR, clock=utc_now))
+    made = run_connected(lambda connection, _: erase_person(connection, search, actor=ACTOR.actor, clock=utc_now))
     _print_made(made)
 
 
@@ -152,7 +152,7 @@ def repeat(list_file: Path | None, yes: bool) -> None:
     if not yes:
         click.confirm("Erase it again? It cannot be undone.", abort=True)
     made, refused = run_connected(
-        lambda connection, _: repeat_erasures(connection, searches, actor=ACTOR, clock=utc_now)
+        lambda connection, _: repeat_erasures(connection, searches, actor=ACTOR.actor, clock=utc_now)
     )
     for erasure in made:
         _print_made(erasure)

@@ -113,7 +113,7 @@ async def _rotate(connection: Connection, settings: Settings) -> tuple[SecretBox
     counts = await count_secrets(connection, ALL_SEALED)
     left = sum(count for key_id, count in counts.items() if key_id != box.key_id)
     with progress("Encrypting secrets", left) as advance:
-        resealed = await reseal_secrets(connection, ALL_SEALED, box, actor=ACTOR, clock=utc_now, advance=advance)
+        resealed = await reseal_secrets(connection, ALL_SEALED, box, actor=ACTOR.actor, clock=utc_now, advance=advance)
     async with connection.transaction():
         retired = await retire_keys(connection, ALL_SEALED, box, by=ACTOR.now())
     return box, resealed, retired

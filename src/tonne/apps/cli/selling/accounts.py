@@ -93,7 +93,7 @@ def create(
 
 async def _open(tx: Connection, account: Account) -> str | None:
     """Returns why orders of the new account would wait, if they would."""
-    await open_account(tx, account, actor=ACTOR)
+    await open_account(tx, account, actor=ACTOR.actor)
     mode, currency = account.scope.mode, account.currency
     catalogue = await load_catalogue(tx, mode, "")
     if catalogue is None or currency == catalogue.currency:

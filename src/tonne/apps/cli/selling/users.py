@@ -21,6 +21,7 @@ from tonne.selling.users.create_user import (
     grant_role,
     remove_member,
     require_user,
+    set_approver,
 )
 from tonne.selling.users.links import create_password_link
 from tonne.selling.users.model import Role, User
@@ -32,6 +33,7 @@ ROLE = EnumChoice(Role)
 COLUMNS: tuple[ValueColumn[User], ...] = (
     *columns("email", "name", shrinks=True),
     ValueColumn("operator", lambda u: u.is_operator, show=lambda u: "operator" if u.is_operator else "-"),
+    ValueColumn("may_approve", lambda u: u.may_approve, head="approver"),
     ValueColumn("second_factor", lambda u: u.has_second_factor, show=lambda u: "on" if u.has_second_factor else "off"),
     *columns("disabled_at: disabled", "created_at: created"),
     ValueColumn("id", lambda u: u.id, in_table=False),
@@ -49,19 +51,30 @@ def user() -> None:
 @click.option("--org", "organisation_id", help="Make the user a member of this organisation.")
 @click.option("--role", type=ROLE, default=Role.OWNER.value, show_default=True, help="The role in the organisation.")
 @click.option("--operator", "is_operator", is_flag=True, help="The user runs this service.")
-def create(email: str, name: str, organisation_id: str | None, role: Role, *, is_operator: bool) -> None:
+@click.option("--approver", "may_approve", is_flag=True, help="The operator may approve what others requested.")
+def create(
+    email: str, name: str, organisation_id: str | None, role: Role, *, is_operator: bool, may_approve: bool
+) -> None:
     """Create a user and print a link to choose a password.
 
     Pass the link on to the person. It works once, for two days.
     """
     if organisation_id is None and not is_operator:
         raise click.UsageError("Add --org with the id of an organisation, or --operator.")
+    if may_approve and not is_operator:
+        raise click.UsageError("Only operators can approve: add --operator.")
 
     async def create_with_link(connection: Connection, settings: Settings) -> str:
         now = utc_now()
         async with connection.transaction():
             created = await create_user(
-                connection, email, name, password_hash=None, is_operator=is_operator, by=ACTOR.at(now)
+                connection,
+                email,
+                name,
+                password_hash=None,
+                is_operator=is_operator,
+                may_approve=may_approve,
+                by=ACTOR.at(now),
             )
             if organisation_id is not None:
                 await grant_role(connection, organisation_id, created.id, role, by=ACTOR.at(now))
@@ -120,6 +133,19 @@ def enable(email: str) -> None:
     """Let a disabled user sign in again."""
     run_in_transaction(_change, email, enable_user)
     click.echo(f"{email} can sign in again.")
+
+
+@user.command("approver")
+@click.argument("email", type=EMAIL)
+@click.option("--remove", is_flag=True, help="Take the right away.")
+def approver(email: str, *, remove: bool) -> None:
+    """Let an operator approve what other people requested."""
+
+    async def change(tx: Connection) -> None:
+        await set_approver(tx, await require_user(tx, email), may_approve=not remove, by=ACTOR.now())
+
+    run_in_transaction(change)
+    click.echo(f"{email} may {'no longer' if remove else 'now'} approve.")
 
 
 @user.command("delete")

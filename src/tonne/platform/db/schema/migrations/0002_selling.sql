@@ -213,6 +213,8 @@ CREATE TABLE users (
     -- Argon2id. NULL: the user has not chosen a password, or signs in by other means only.
     password_hash  text,
     is_operator    boolean NOT NULL DEFAULT false,
+    -- An operator who may approve what another person requested.
+    may_approve    boolean NOT NULL DEFAULT false CHECK (NOT may_approve OR is_operator),
     -- A user of the demo, who signs in from the same machine only.
     is_demo        boolean NOT NULL DEFAULT false,
     -- The secret of the authenticator app, sealed; it counts once it is confirmed by a first code.
@@ -343,6 +345,36 @@ CREATE TABLE act_as_periods (
 );
 CREATE INDEX act_as_periods_of_organisation ON act_as_periods (organisation_id, started_at);
 CREATE INDEX act_as_periods_of_session ON act_as_periods (session_id);
+
+-- Tokens with which operators use the command line as themselves. Only the hash is stored.
+CREATE TABLE personal_tokens (
+    id          text PRIMARY KEY,
+    user_id     text NOT NULL REFERENCES users,
+    token_hash  bytea NOT NULL UNIQUE CHECK (length(token_hash) = 32),
+    name        text NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL CHECK (expires_at <= created_at + interval '90 days'),
+    revoked_at  timestamptz
+);
+CREATE INDEX personal_tokens_of_user ON personal_tokens (user_id, created_at);
+
+-- What users approved. `digest` is the SHA-256 of what they saw: amount, account, reason and who requested it. After a
+-- change of these the approval no longer counts. The requester and the approver are actors, as in the audit log.
+CREATE TABLE approvals (
+    kind          text NOT NULL CHECK (kind IN ('refund', 'return', 'write_off')),
+    subject_id    text NOT NULL,
+    digest        bytea NOT NULL CHECK (length(digest) = 32),
+    requested_by  text NOT NULL,
+    approved_by   text NOT NULL CHECK (starts_with(approved_by, 'user:usr_')),
+    -- The session in the browser, or the personal token.
+    session_id    text NOT NULL,
+    factor        text NOT NULL CHECK (factor IN ('second_factor', 'token')),
+    at            timestamptz NOT NULL,
+    PRIMARY KEY (kind, subject_id, digest, approved_by),
+    CHECK (approved_by <> requested_by)
+);
+CREATE TRIGGER approvals_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON approvals
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- catalogue ----------------------------------------------------------------------------------------------------
 

@@ -303,8 +303,6 @@ CREATE TABLE transfer_returns (
     status            text NOT NULL CHECK (status IN ('planned', 'exported', 'returned', 'failed', 'cancelled')),
     -- Not to the account that the money came from.
     to_other_account  boolean NOT NULL,
-    approved_by       text,
-    approved_at       timestamptz,
     batch_id          text REFERENCES return_batches,
     -- The return whose payment includes this one. Null if it has a payment of its own.
     paid_with         text REFERENCES transfer_returns,
