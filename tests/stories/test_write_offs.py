@@ -10,6 +10,7 @@ import pytest
 from tests.money.invoices.billing import ADA, Billing, pdf_text, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
+from tests.support.people import approver
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.model import LedgerAccount
@@ -17,7 +18,6 @@ from tonne.money.accounting.journal.read_journal import Period, sum_balances_any
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import account_statement_pdf, make_statements, print_statement
 from tonne.money.accounting.reports.due_buckets import list_aged_debts
-from tonne.money.bank.errors import SecondPersonNeeded
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Closing
@@ -29,15 +29,15 @@ from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
-from tonne.platform.values.context import Actor, ActorKind, Mode, Tenant
+from tonne.platform.values.context import Actor, Mode, Tenant
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Order, PaymentState
+from tonne.selling.users.errors import SecondPersonNeeded
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
-ADAM, EVE = Actor(ActorKind.CLI, "adam@office"), Actor(ActorKind.CLI, "eve@office")
 
 
 class Debts(Billing):
@@ -180,23 +180,24 @@ async def test_a_written_off_invoice_uses_the_credit_limit_until_it_is_released(
 async def test_a_second_person_approves_what_is_above_the_setting(debts: Debts, world: World) -> None:
     debts.settings = msgspec.structs.replace(debts.settings, refund_approval_above="EUR 10")
     order = await debts.on_credit(world)
-    waiting = await debts.write_off(order, actor=ADAM)
+    adam, eve = await approver(debts.database, "adam"), await approver(debts.database, "eve")
+    waiting = await debts.write_off(order, actor=adam.actor)
     assert waiting.state is WriteOffState.APPROVAL
     assert (await debts.balances())[LedgerAccount.RECEIVABLES] == 1395
     with pytest.raises(WriteOffInvalid, match="waits"):
-        await debts.write_off(order, actor=EVE)
+        await debts.write_off(order, actor=eve.actor)
     await debts.book("2026-03-02,3.95,EUR,Ada,TN-LIVE-000001")
     invoice = await debts.invoice(order)
     with pytest.raises(SecondPersonNeeded):
         async with debts.database.transaction() as tx:
-            await approve_write_off(tx, invoice, by=ADAM.at(debts.clock()))
+            await approve_write_off(tx, invoice, approver=adam, now=debts.clock())
     async with debts.database.transaction() as tx:
-        booked = await approve_write_off(tx, invoice, by=EVE.at(debts.clock()))
-    assert (booked.amount, booked.approved_by, booked.recovered_minor) == ("10.00 EUR", str(EVE), 0)
+        booked = await approve_write_off(tx, invoice, approver=eve, now=debts.clock())
+    assert (booked.amount, booked.approved_by, booked.recovered_minor) == ("10.00 EUR", str(eve.actor), 0)
     assert (await debts.balances())[LedgerAccount.BAD_DEBTS] == 1000
     with pytest.raises(WriteOffInvalid, match="already"):
         async with debts.database.transaction() as tx:
-            await approve_write_off(tx, invoice, by=EVE.at(debts.clock()))
+            await approve_write_off(tx, invoice, approver=eve, now=debts.clock())
 
 
 async def test_a_reinstated_invoice_is_followed_up_again(debts: Debts, world: World) -> None:

@@ -13,7 +13,7 @@ from tests.money.invoices.billing import ADA, Billing
 from tests.money.refunds.refund_scene import RefundScene
 from tests.support.clock import ManualClock
 from tests.support.people import Person, operator
-from tests.support.world import SELLER, World
+from tests.support.world import SELLER, TESTER, World
 from tonne.apps.backoffice.money.inbox_page import BEGINNING
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.matching.match_line import MatchHint, suggest_matches_any_account
@@ -340,7 +340,7 @@ async def test_refunds_are_approved_declined_and_settled(
     assert (await olga.submit(f"{path}/decline")).status_code == 422
     await confirm(olga, f"{path}/decline", reason="Agreed otherwise")
     assert await last_action(scene) == ("refund.declined", "user:usr")
-    second = await scene.refund(order, 1200)
+    second = await scene.refund(order, 1200, actor=TESTER)
     await confirm(omar, f"{TEST}/refunds/{second.id}/approve")
     assert await last_action(scene) == ("refund.approved", "user:usr")
     await confirm(olga, f"{TEST}/refunds/{second.id}/retry")

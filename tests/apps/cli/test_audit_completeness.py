@@ -44,6 +44,11 @@ NOT_AUDITED = {
     "user code": "prints the code of a user of the demo, and changes nothing: see test_users.py",
     "listen": "forwards events to the developer's own machine",
     **dict.fromkeys(READING.split(", "), READS),
+    **dict.fromkeys(
+        ("refund approve", "transfer approve", "invoice approve-write-off"),
+        "prints a link; with a personal token audited: see test_login.py",
+    ),
+    **dict.fromkeys(("login", "logout"), "changes nothing in the database: the token is kept in a file"),
     "record-run": "records a run for the metrics",
 }
 
@@ -88,7 +93,6 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "lot withdraw": lambda story: story.withdrawn_lot(),
     "order cancel": lambda story: story.cancelled_order(),
     "order refund": lambda story: story.paid_order("--amount", "1.00", "--reason", "A gesture"),
-    "refund approve": lambda story: story.refund("state = 'approval', requested_by = 'cli:somebody@office'"),
     "refund decline": lambda story: story.refund("state = 'approval', next_attempt_at = NULL", "--reason", "Not due"),
     "refund retry": lambda story: story.refund("attempt = 2"),
     "refund settle": lambda story: story.refund("attempt = 2", "--note", "Paid in cash"),
@@ -99,7 +103,6 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "order resend": lambda story: story.invoiced_order(),
     "invoice settle": lambda story: story.numbered(),
     "invoice write-off": lambda story: story.on_credit("--reason", "Insolvent"),
-    "invoice approve-write-off": lambda story: story.written_off("approval"),
     "invoice reinstate": lambda story: story.written_off("booked", "--reason", "They pay"),
     "invoice credit": lambda story: story.numbered("0.01", "--reason", "Late delivery"),
     "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),
@@ -111,7 +114,6 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "transfer unassign": lambda story: story.assignment(),
     "transfer return": lambda story: story.returned_transfer(),
     "transfer export-returns": lambda story: story.words("-o", str(story.folder / "returns.xml")),
-    "transfer approve": lambda story: story.bank_return("planned"),
     "transfer redirect-return": lambda story: story.bank_return("planned", "--iban", "NL20INGB0001234567"),
     "transfer cancel-return": lambda story: story.bank_return("planned", "--note", "Not after all"),
     "transfer returned": lambda story: story.bank_return("exported", "--note", "Seen at the bank"),
@@ -136,6 +138,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "user create": lambda story: story.words("ann@ours.test", "Ann", "--operator"),
     "user grant": lambda story: story.words("ann@ours.test", story.world.ours_test.scope.organisation_id, "finance"),
     "user remove": lambda story: story.words("ann@ours.test", story.world.ours_test.scope.organisation_id),
+    "user approver": lambda story: story.words("ann@ours.test"),
     "user disable": lambda story: story.words("ann@ours.test"),
     "user enable": lambda story: story.words("ann@ours.test"),
     "user reset": lambda story: story.words("ann@ours.test"),
@@ -185,6 +188,6 @@ async def test_security_7_every_audited_command_writes_an_entry(
         story.run(*command.split(), *words)
         added = {id_: actor for id_, actor in (await story.entries()).items() if id_ not in before}
         assert added, f"tonne {command} wrote no audit entry"
-        assert set(added.values()) == {str(ACTOR)}, command
+        assert set(added.values()) == {str(ACTOR.actor)}, command
     log = await story.fetch("SELECT string_agg(audit_log::text, ' ') FROM audit_log")
     assert not any(prefix in log for prefix in SECRETS)

@@ -178,6 +178,8 @@ KEPT = {
     "user_identities": {"issuer subject": "of a user, deleted with the user"},
     "password_requests": {"email": "a job answers the request and deletes the row within seconds"},
     "user_links": {"email": ADDRESS_IN_USE, "role": WORDS},
+    "approvals": {"digest": "hashes of what was approved", "factor": WORDS, "session_id": "ids"},
+    "personal_tokens": {"name": "of tokens, deleted with the user"},
     "user_sessions": {"address agent": "of users, deleted with the user"},
     "users": {
         "email": ADDRESS_IN_USE,

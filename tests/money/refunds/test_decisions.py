@@ -15,7 +15,6 @@ from tonne.money.refunds.model import Refund
 from tonne.platform.values.context import Actor, ActorKind, new_id
 from tonne.selling.orders.model import Order
 
-
 USER = Actor(ActorKind.USER, new_id("usr"))
 
 

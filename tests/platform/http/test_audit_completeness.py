@@ -62,7 +62,7 @@ OF_USERS = (
         "you/passkeys/{passkey_id}/rename",
         "you/passkeys/{passkey_id}/remove",
     ),
-    *("you/sessions/end", "you/sessions/{session_id}/end"),
+    *("you/sessions/end", "you/sessions/{session_id}/end", "you/tokens", "you/tokens/{token_id}/revoke"),
 )
 BASES = tuple(
     base for mode in ("live", "test") for base in (f"/dashboard/{mode}/{{organisation_id}}", f"/operator/{mode}")

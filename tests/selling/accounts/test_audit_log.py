@@ -16,7 +16,7 @@ from tonne.platform.values.context import Actor, ActorKind, Mode, Scope, to_wire
 from tonne.selling.accounts.keys.api_keys import issue_key
 
 LOG = "/v1/audit-log"
-OPERATOR = Actor(ActorKind.CLI, "root@db-1 (sudo by ada)")
+OPERATOR = Actor(ActorKind.CLI, "root@db-1", "SUDO_USER=ada")
 
 
 async def read(api: ApiClient, query: str = "", **headers: str) -> list[dict[str, Any]]:

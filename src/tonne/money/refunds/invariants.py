@@ -2,6 +2,20 @@ from tonne.platform.db.invariant import Invariant
 
 INVARIANTS = (
     Invariant(
+        "what was approved has an approval",
+        "A refund or a write-off counts as approved by a user who did not approve it. The audit log shows who changed "
+        "it, unless somebody wrote to the database.",
+        """
+        SELECT format('%s %s: %s', approved.kind, approved.id, approved.approved_by) AS "where"
+        FROM (SELECT 'refund' AS kind, id, approved_by FROM refunds WHERE approved_by IS NOT NULL AND repeats IS NULL
+              UNION ALL
+              SELECT 'write_off', id, approved_by FROM write_offs WHERE approved_by IS NOT NULL) approved
+        WHERE NOT EXISTS (SELECT FROM approvals
+                          WHERE approvals.kind = approved.kind AND approvals.subject_id = approved.id
+                            AND approvals.approved_by = approved.approved_by)
+        """,
+    ),
+    Invariant(
         "no more is refunded than was captured",
         "The refunds of a charge exceed what was captured; or one is to be sent although disputes took the money back.",
         """

@@ -15,9 +15,9 @@ from tonne.apps.cli.database import (
     ACTOR,
     open_database,
     plain_failures,
+    require_ready,
     run_in_transaction,
     settings_from_environment,
-    require_ready,
     with_connection,
 )
 from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_options
@@ -32,7 +32,6 @@ from tonne.money.cards.stored_cards.stored_cards import remove_card, require_car
 from tonne.money.refunds.disputes.mismatched_charge import accept_mismatched, read_mismatched, return_mismatched
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.queues import require_not_held
-from tonne.platform.db.schema.migrate import require_compatible
 from tonne.platform.events.audit import record as audit
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.settings.settings import Settings

@@ -64,7 +64,7 @@ def return_(transfer_id: str, reason: str, amount: str | None, iban: str | None,
     planned = run_in_transaction(work)
     click.echo(f"Return {planned.id} of {planned.amount} is planned.")
     if planned.waits_for_approval(settings.return_approval_above):
-        click.echo(f"A second person must approve it: tonne transfer approve {planned.id}")
+        click.echo(f"Another person must approve it: tonne transfer approve {planned.id}")
 
 
 @click.command("returns")
