@@ -16,7 +16,7 @@ ORDER: dict[str, dict[str, str]] = {
     },
     "selling": {
         "accounts": "organisations, accounts, API keys, tax profiles",
-        "users": "people who sign in: passwords, second factor, sessions, roles, invitations",
+        "users": "people who sign in: passwords, second factor, sessions, roles, invitations; approvals by two people",
         "catalogue": "projects, bundles, exchange rates, their import, pictures, pricing",
         "estimates": "emission calculations: factors, geography, freight, purchases, all other kinds",
         "orders": "placing, reading, listing; the transition table; quotes, totals, analytics",

@@ -13,7 +13,7 @@ from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Actor, ActorKind, new_id, utc_now
-from tonne.selling.users.approvals import Approver, Factor
+from tonne.selling.users.approvals import ApprovalFactor, Approver
 from tonne.selling.users.create_user import create_user, grant_role
 from tonne.selling.users.model import Role, User, UserSession
 from tonne.selling.users.passwords import hash_password
@@ -121,7 +121,7 @@ async def approver(database: Database, name: str) -> Approver:
         if user is None:
             rights = {"is_operator": True, "may_approve": True}
             user = await create_user(tx, email, name, password_hash=None, **rights, by=TESTER.now())
-    return Approver(Actor(ActorKind.USER, user.id), "ses_of_a_test", Factor.SECOND_FACTOR)
+    return Approver(Actor(ActorKind.USER, user.id), "ses_of_a_test", ApprovalFactor.SECOND_FACTOR)
 
 
 async def last_mails(services: Services) -> list[tuple[str, str]]:

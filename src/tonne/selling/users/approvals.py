@@ -32,7 +32,7 @@ class ApprovalKind(StrEnum):
     WRITE_OFF = "write_off"
 
 
-class Factor(StrEnum):
+class ApprovalFactor(StrEnum):
     SECOND_FACTOR = "second_factor"
     TOKEN = "token"  # noqa: S105 - the name of a factor
 
@@ -43,7 +43,7 @@ class Approver(Struct, frozen=True):
     actor: Actor
     # Of the session in the browser, or of the personal token.
     session_id: str
-    factor: Factor
+    factor: ApprovalFactor
 
 
 def approver_in_browser(session: UserSession, actor: Actor, now: datetime) -> Approver:
@@ -53,7 +53,7 @@ def approver_in_browser(session: UserSession, actor: Actor, now: datetime) -> Ap
         raise ApprovalNotAllowed("Only a sign-in with a second factor can approve. Sign in with one.")
     if not is_recent(session, now, APPROVAL_RECENT):
         raise ApprovalNotAllowed("You signed in more than 5 minutes ago. To approve, sign in again.")
-    return Approver(actor, session.id, Factor.SECOND_FACTOR)
+    return Approver(actor, session.id, ApprovalFactor.SECOND_FACTOR)
 
 
 async def approver_by_token(
@@ -64,7 +64,7 @@ async def approver_by_token(
     if settings.approvals_by != "token" or found is None or found.user.id != person_of(str(actor)):
         raise ApprovalNotAllowed("A personal token cannot approve this. Approve it in the browser.")
     _require_right(found.user)
-    return Approver(actor, found.id, Factor.TOKEN)
+    return Approver(actor, found.id, ApprovalFactor.TOKEN)
 
 
 def _require_right(user: User) -> None:
@@ -110,7 +110,7 @@ async def approve(tx: Connection, subject: Subject, approver: Approver, now: dat
         raise SecondPersonNeeded("You requested this: another person must approve it.")
     if person in earlier:
         raise SecondPersonNeeded("You have approved this: another person must approve it, too.")
-    if person in await find_limit_changers(tx, subject, now - INVOLVED):
+    if person in await find_limit_changers(tx, subject.organisation_id, now - INVOLVED):
         raise SecondPersonNeeded(
             "You changed a limit of this organisation within the last 24 hours: another person must approve it."
         )
@@ -164,9 +164,9 @@ WHERE organisation_id = $1 AND at > $2 AND starts_with(actor, 'user:usr_')
 """
 
 
-async def find_limit_changers(connection: Connection, subject: Subject, after: datetime) -> set[str]:
+async def find_limit_changers(connection: Connection, organisation_id: str | None, after: datetime) -> set[str]:
     """The users who changed a limit of the organisation since then."""
-    rows = await connection.fetch(FIND_LIMIT_CHANGERS, subject.organisation_id, after)
+    rows = await connection.fetch(FIND_LIMIT_CHANGERS, organisation_id, after)
     return {row["actor"] for row in rows}
 
 
@@ -182,8 +182,8 @@ LIMIT 1
 """
 
 
-async def has_let_in(connection: Connection, one: str | None, other: str | None, after: datetime) -> bool:
+async def has_let_in(connection: Connection, user_id: str | None, other_id: str | None, after: datetime) -> bool:
     """Whether one of two users let the other one in since then, and so may be able to act as both."""
-    if one is None or other is None:
+    if user_id is None or other_id is None:
         return False
-    return await connection.fetchval(HAS_LET_IN, one, other, after) is True
+    return await connection.fetchval(HAS_LET_IN, user_id, other_id, after) is True
