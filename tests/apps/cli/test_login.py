@@ -4,9 +4,11 @@ import os
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import asyncpg
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
@@ -28,6 +30,7 @@ from tonne.selling.users.approvals import Approver
 from tonne.selling.users.personal_tokens import make_token
 from tonne.selling.users.store import find_user_by_id
 
+ROOT = Path(__file__).parents[3]
 WAITS = "state = 'approval', next_attempt_at = NULL, requested_by = "
 
 
@@ -84,7 +87,7 @@ async def test_a_login_makes_the_user_the_actor(operator: Operator, populated_db
     assert mode_of(file) == 0o600
     operator.does("org", "create", "Ours anew")
     async with populated_db.connection() as connection:
-        row = await connection.fetchrow("SELECT actor, address FROM audit_log ORDER BY id DESC LIMIT 1")
+        [row] = await connection.fetch("SELECT actor, address FROM audit_log ORDER BY id DESC LIMIT 1")
         assert row["actor"] == str(ann.actor)
         assert row["address"].startswith(f"{cli_operator.operator({}).name}")
         await connection.execute("UPDATE personal_tokens SET revoked_at = now()")
@@ -124,7 +127,7 @@ async def test_the_environment_is_recorded_and_decides_nothing(
     monkeypatch.setenv("SUDO_USER", "mallory")
     operator.does("org", "create", "Ours anew")
     async with populated_db.connection() as connection:
-        row = await connection.fetchrow("SELECT actor, address FROM audit_log ORDER BY id DESC LIMIT 1")
+        [row] = await connection.fetch("SELECT actor, address FROM audit_log ORDER BY id DESC LIMIT 1")
     assert row["actor"] == str(cli_operator.operator({}))
     assert "SUDO_USER=mallory" in row["address"]
 
@@ -171,3 +174,27 @@ async def count_approvals(services: Services) -> int:
     async with services.database.connection() as connection:
         found: int = await connection.fetchval("SELECT count(*) FROM approvals")
         return found
+
+
+async def test_the_documented_role_of_the_command_line_cannot_write_approvals(
+    operator: Operator, populated_db: Database
+) -> None:
+    page = (ROOT / "docs" / "operations-reference.md").read_text(encoding="utf-8")
+    role = f"tonne_cli_{os.getpid()}"
+    create = page.partition("```sql\nCREATE ROLE")[2].partition("```")[0].replace("tonne_cli", role)
+    async with populated_db.connection() as connection:
+        await connection.execute(f"CREATE ROLE{create}")
+        try:
+            as_role = replace(operator, url=f"{operator.url}{'&' if '?' in operator.url else '?'}role={role}")
+            as_role.does("org", "create", "Ours anew")
+            assert "permission denied for table users" in as_role.is_refused(
+                "user", "create", "x@x.test", "X", "--operator"
+            )
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL ROLE {role}")
+                for table in ("approvals", "users", "user_sessions", "personal_tokens"):
+                    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                        async with connection.transaction():
+                            await connection.execute(f"INSERT INTO {table} DEFAULT VALUES")
+        finally:
+            await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")

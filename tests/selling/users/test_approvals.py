@@ -256,7 +256,7 @@ async def test_a_token_approves_only_if_the_settings_say_so_and_its_owner_may(db
         {"token": ""},
     ):
         with pytest.raises(ApprovalNotAllowed):
-            await use(**faulty)  # type: ignore[arg-type]
+            await use(**faulty)
     for change in ("revoke", "sessions", "right", "disable"):
         token = await make()
         assert (await use(token)).factor == "token", change

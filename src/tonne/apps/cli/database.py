@@ -61,7 +61,7 @@ def plain_failures() -> Iterator[None]:
     except asyncpg.InvalidAuthorizationSpecificationError as error:
         raise click.ClickException(f"The database rejected the login in TONNE_DATABASE_URL: {error}.") from error
     except asyncpg.InsufficientPrivilegeError as error:
-        raise click.ClickException(f"The login in TONNE_DATABASE_URL may not do this ({error}).") from error
+        raise click.ClickException(f"The role in TONNE_DATABASE_URL may not do this ({error}).") from error
     except ssl.SSLError as error:
         raise click.ClickException(_tls_failure(error)) from error
     except DATABASE_ERRORS as error:

@@ -143,8 +143,8 @@ WAITING = (
     WaitingCheck(
         "write-offs are approved within three days",
         "An invoice is to be written off, and the amount needs the approval of a second person.",
-        "Another person than the one who requested it runs `tonne invoice approve-write-off`, or `tonne invoice "
-        "reinstate` to withdraw it.",
+        "Another person than the one who requested it approves it in the browser: `tonne invoice approve-write-off` "
+        "prints the link. `tonne invoice reinstate` withdraws it.",
         """
         SELECT format('invoice %s of organisation %s: %s minor units of %s, requested by %s', invoices.reference,
                       invoices.organisation_id, written.amount_minor, invoices.currency,
@@ -220,8 +220,8 @@ WAITING = (
     WaitingCheck(
         "live bank refunds are made within three days",
         "Money waits to go back to the payer: it was not approved, not exported, or not seen in a statement since.",
-        "Run `tonne transfer returns`, then `tonne transfer approve` and `tonne transfer export-returns`. Import the "
-        "next bank statement, or confirm with `tonne transfer returned`.",
+        "Run `tonne transfer returns`. `tonne transfer approve` prints the link to approve one. Then run "
+        "`tonne transfer export-returns`, and import the next bank statement, or confirm with `tonne transfer returned`.",
         """
         SELECT format('return %s of transfer %s: %s minor units of %s to %s, %s', sent.id, sent.transfer_id,
                       sent.amount_minor, sent.currency, left(sent.to_name, 50), sent.status) AS "where"

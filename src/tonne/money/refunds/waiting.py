@@ -25,7 +25,8 @@ WAITING = (
     WaitingCheck(
         "no live refund waits for an approval",
         "The amount is above `refund_approval_above`, so a second person must approve it.",
-        "Run `tonne refund approve` as another person than the one who requested it, or `tonne refund decline`.",
+        "Another person than the one who requested it approves it in the browser: `tonne refund approve` prints the "
+        "link. Or run `tonne refund decline`.",
         """
         SELECT format('refund %s of order %s: %s minor units of %s, requested by %s', id, order_id, amount_minor,
                       currency, requested_by) AS "where"
