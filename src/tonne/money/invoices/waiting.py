@@ -221,7 +221,7 @@ WAITING = (
         "live bank refunds are made within three days",
         "Money waits to go back to the payer: it was not approved, not exported, or not seen in a statement since.",
         "Run `tonne transfer returns`. `tonne transfer approve` prints the link to approve one. Then run "
-        "`tonne transfer export-returns`, and import the next bank statement, or confirm with `tonne transfer returned`.",
+        "`tonne transfer export-returns`, and import the next statement, or confirm with `tonne transfer returned`.",
         """
         SELECT format('return %s of transfer %s: %s minor units of %s to %s, %s', sent.id, sent.transfer_id,
                       sent.amount_minor, sent.currency, left(sent.to_name, 50), sent.status) AS "where"
