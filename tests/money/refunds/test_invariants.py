@@ -11,6 +11,7 @@ _LATE = "UPDATE refunds SET created_at = created_at - interval '2 days'"
 
 # Each row: the invariant, and what breaks it.
 BREACHES = [
+    ("what was approved has an approval", "UPDATE refunds SET approved_by = 'user:usr_1' WHERE state = 'due'"),
     ("no more is refunded than was captured", "UPDATE refunds SET amount_minor = 99999999 WHERE state = 'due'"),
     (
         "an order's refunds by bank do not exceed what was paid",
