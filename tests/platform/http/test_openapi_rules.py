@@ -9,7 +9,6 @@ import pytest
 
 from tests.platform.http.operations import OPERATIONS
 from tests.platform.http.schema_validators import validators_of
-from tests.support.api_client import ApiClient
 from tonne.apps.wiring.app import Services
 from tonne.channels.webhooks.model import EventType
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, ISSUED, OVERDUE, PAID
