@@ -23,8 +23,8 @@ NEARLY_FULL = 0.07
 AHEAD_S = 60
 FAIL = "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$"
 STOP_FAILING = "DROP FUNCTION fail CASCADE"
-# As an index that is created without CONCURRENTLY: reads go on.
-LOCK_ORDERS = "LOCK TABLE orders IN SHARE MODE"
+# As by a change of a table that is not committed. The queues are read without this table.
+LOCK_LINES = "LOCK TABLE order_lines IN ACCESS EXCLUSIVE MODE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,10 @@ async def _fail(call: Call) -> None:
 
 @fault("pool-exhausted", "TonneDatabasePoolExhausted", within_min=5)
 async def pool_exhausted(scene: Scene) -> AsyncIterator[None]:
-    """A session holds a lock that orders need, and more orders arrive than there are connections."""
+    """A session holds a lock that reads of orders need, and more of them arrive than there are connections."""
     service = scene.service
-    async with service.cluster.holding(LOCK_ORDERS), aiohttp.ClientSession() as http:
-        tasks = [asyncio.create_task(_order(service, http, number)) for number in range(AT_ONCE)]
+    async with service.cluster.holding(LOCK_LINES), aiohttp.ClientSession() as http:
+        tasks = [asyncio.create_task(_read(service, http, number)) for number in range(AT_ONCE)]
         try:
             yield
         finally:
@@ -159,10 +159,10 @@ async def pool_exhausted(scene: Scene) -> AsyncIterator[None]:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _order(service: Service, http: aiohttp.ClientSession, number: int) -> None:
+async def _read(service: Service, http: aiohttp.ClientSession, number: int) -> None:
     port = service.ports[("api-1", "api-2")[number % 2]][0]
     while True:
-        await service.order(http, port)
+        await service.read(http, port)
         await asyncio.sleep(0.1)
 
 

@@ -183,12 +183,15 @@ class Service:
                 return
             port = self.ports[("api-1", "api-2")[at % 2]][0]
             await self.order(http, port)
-            await self._send(http, port, "GET", "/v1/orders?limit=5")
+            await self.read(http, port)
             await asyncio.sleep(THINK_S)
 
     async def order(self, http: aiohttp.ClientSession, port: int) -> None:
         body = {"mass": {"amount": "60", "unit": "kg"}, "idempotency_key": new_id("key")}
         await self._send(http, port, "POST", "/v1/orders/by-mass", body)
+
+    async def read(self, http: aiohttp.ClientSession, port: int) -> None:
+        await self._send(http, port, "GET", "/v1/orders?limit=5")
 
     async def _send(self, http: aiohttp.ClientSession, port: int, method: str, path: str, body: object = None) -> None:
         assert self.organisation is not None
