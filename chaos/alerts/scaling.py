@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _DURATION = re.compile(r"(\d+)(ms|[smhdw])")
@@ -37,7 +37,7 @@ def scale_rules(text: str, factor: float, scrape_s: float) -> str:
         if set(group) != {"name", "rules"}:
             raise NotScalable(f"{group['name']}: a group with an interval of its own")
         group["rules"] = [_scale_rule(rule, factor, scrape_s) for rule in group["rules"]]
-    return yaml.safe_dump(rules, sort_keys=False)
+    return str(yaml.safe_dump(rules, sort_keys=False))
 
 
 def _scale_rule(rule: Mapping[str, Any], factor: float, scrape_s: float) -> dict[str, Any]:

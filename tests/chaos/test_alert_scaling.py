@@ -1,7 +1,7 @@
 """Rules are made faster for the test with Prometheus, and refused if that would change what they say."""
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from chaos.alerts.faults import FAULTS
 from chaos.alerts.scaling import NotScalable, scale_expression, scale_rules, scale_settings

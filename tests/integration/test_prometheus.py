@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from tests.integration.programs import find_program
 from tests.support.command import wait_until
