@@ -1,17 +1,23 @@
 """Every request is charged what it costs, and who has used more waits while others wait."""
 
 import asyncio
+import contextlib
 import contextvars
+import functools
+import threading
 import time
 
 import httpx
 import pytest
 
 from tests.support.api_client import ApiClient
+from tests.support.people import Person
+from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.errors import RateLimited
-from tonne.platform.http.limits import admission
+from tonne.platform.http.limits import admission, turns
 from tonne.platform.http.limits.admission import Admission
 from tonne.platform.http.route import Access
 from tonne.platform.process.cost import COST, Cost, Metered, run_shared
@@ -150,6 +156,66 @@ async def test_steps_and_shared_work_are_measured() -> None:
 async def fails() -> None:
     await asyncio.sleep(0)
     raise ZeroDivisionError
+
+
+async def test_work_in_threads_is_charged_takes_turns_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_WORK", turns.Turns(1, 1, "busy"))
+    freed, go = list[str](), threading.Event()
+    costs = {payer: Cost(payer, functools.partial(freed.append, payer)) for payer in ("first", "second", "third")}
+
+    def work() -> None:
+        go.wait()
+        sum(range(100_000))
+
+    async def request(payer: str) -> None:
+        COST.set(costs[payer])
+        await turns.in_turn(work)
+
+    first, second = (asyncio.create_task(request(payer)) for payer in ("first", "second"))
+    await asyncio.sleep(0)
+    try:
+        with pytest.raises(RateLimited) as refused:
+            await asyncio.create_task(request("third"))
+    finally:
+        go.set()
+        await asyncio.gather(first, second)
+    assert refused.value.headers["Retry-After"]
+    # Those that wait hold no place.
+    assert freed == ["second", "third"]
+    assert costs["first"].ns > 0 < costs["second"].ns
+    assert costs["third"].ns == 0
+
+
+async def test_waiting_for_a_turn_to_sign_in_keeps_nobody_from_a_place(
+    services: Services, app: AsgiApp, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, entered, enter = threading.Event(), list[str](), services.admission.enter
+
+    async def counted(name: str, *, takes_place: bool = True) -> None:
+        await enter(name, takes_place=takes_place)
+        entered.append(name)
+
+    async def all_but_two_wait() -> bool:
+        # Each has loaded the page before.
+        return len(entered) == 2 * services.settings.database_connections and services.admission._running <= 2
+
+    monkeypatch.setattr(services.admission, "enter", counted)
+    monkeypatch.setattr("tonne.selling.users.passwords._verify", lambda *_: go.wait())
+    async with contextlib.AsyncExitStack() as stack:
+        waiting = []
+        for number in range(services.settings.database_connections):
+            transport = httpx.ASGITransport(app, client=(f"203.0.113.{number % 4}", 1))
+            stranger = Person(
+                await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://tonne.test"))
+            )
+            waiting.append(asyncio.create_task(stranger.sign_in("ann@ours.test")))
+        try:
+            await asyncio.wait_for(Scene(services).until(all_but_two_wait), 60)
+            assert (await asyncio.wait_for(api.get("/v1/orders"), 60)).status_code == 200
+        finally:
+            go.set()
+            await asyncio.gather(*waiting)
+    assert services.admission._running == 0
 
 
 async def test_no_route_is_outside(

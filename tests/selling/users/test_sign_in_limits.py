@@ -11,8 +11,8 @@ from tests.support.people import PASSWORD, Person, add_user
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.turns import Turns
 from tonne.selling.users import store
-from tonne.selling.users.passwords import Turns
 from tonne.selling.users.sign_in import ACCOUNT_ATTEMPTS, ATTEMPTS
 
 ANN = "ann@ours.test"
@@ -146,7 +146,7 @@ async def test_the_device_cookie_is_out_of_reach_of_scripts_and_other_sites(brow
 
 
 async def test_no_network_can_fill_the_queue() -> None:
-    turns, served = Turns(1, 4), list[str]()
+    turns, served = Turns(1, 4, "busy"), list[str]()
 
     async def ask(asker: str) -> None:
         async with turns.take(asker):
@@ -170,7 +170,7 @@ async def test_no_network_can_fill_the_queue() -> None:
 
 
 async def test_a_waiter_that_gives_up_holds_no_place() -> None:
-    turns = Turns(1, 4)
+    turns = Turns(1, 4, "busy")
 
     async def ask(asker: str) -> str:
         async with turns.take(asker):

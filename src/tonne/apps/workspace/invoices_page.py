@@ -1,6 +1,5 @@
 """The invoices and credit notes of an organisation, how to pay, and what the next invoices will have."""
 
-import asyncio
 import re
 from datetime import UTC, date
 
@@ -27,6 +26,7 @@ from tonne.money.invoices.documents.factur_x import electronic_credit_note, fact
 from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, describe_invoice, find_remaining
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.directory import find_names
@@ -131,7 +131,7 @@ class InvoicesPage(DashboardPage, frozen=True):
         if not _has_xml(invoice):
             raise DashboardPageNotFound
         remaining = await self.database.run(find_remaining, invoice)
-        content = await asyncio.to_thread(factur_x_xml, invoice.read_record(), invoice.closing, remaining)
+        content = await in_turn(factur_x_xml, invoice.read_record(), invoice.closing, remaining)
         return _file(content, f"{invoice.reference}.xml", b"application/xml")
 
     async def list_credit_notes(self, viewer: MemberViewer) -> Response:
@@ -155,7 +155,7 @@ class InvoicesPage(DashboardPage, frozen=True):
         record = electronic_credit_note(note.read_record())
         if record is None or not is_electronic(record):
             raise DashboardPageNotFound
-        return _file(await asyncio.to_thread(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
+        return _file(await in_turn(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
 
     async def _find(self, viewer: MemberViewer) -> Invoice:
         return await self.find(find_invoice_of, viewer.tenant, viewer.request.path("number"))

@@ -1,6 +1,5 @@
 """The editor of an account's public page. The preview is the real page with the settings of the form."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,6 +17,7 @@ from tonne.channels.public_pages.model import (
     page_path,
 )
 from tonne.channels.public_pages.public_page import PublicPage
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import replace
 from tonne.platform.values.errors import TonneError
@@ -70,7 +70,7 @@ class PageEditor(DashboardPage, frozen=True):
             title=_checked(form, "title", lambda: check_title(form.value("title"))),
             description=_checked(form, "description", lambda: check_description(form.value("description"))),
             sections=_sections(form),
-            logo=await asyncio.to_thread(_read_logo, viewer.request, form),
+            logo=await in_turn(_read_logo, viewer.request, form),
             removes_logo=form.is_checked("remove_logo"),
         )
         if not form.faults:
@@ -99,7 +99,7 @@ class PageEditor(DashboardPage, frozen=True):
             description=page.description if description is None else description,
             sections=tuple(_sections(form)),
         )
-        sent = await asyncio.to_thread(_read_logo, viewer.request, form)
+        sent = await in_turn(_read_logo, viewer.request, form)
         logo = sent or (None if form.is_checked("remove_logo") else stored)
         return await self.public_page.show_draft(viewer.request, with_shown_text(draft, page), logo)
 

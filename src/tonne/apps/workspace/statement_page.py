@@ -1,6 +1,5 @@
 """The statement of account of an organisation, and the receipts of its card payments."""
 
-import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Sequence
@@ -19,6 +18,7 @@ from tonne.money.accounting.reports.account_statement import (
 from tonne.money.accounting.reports.organisation_documents import find_card_payment, list_card_payments
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response
 from tonne.selling.users.model import Right
 
@@ -83,7 +83,7 @@ class StatementPage(DashboardPage, frozen=True):
         async with self.database.long_snapshot() as tx:
             statement = await read_period(tx, viewer.tenant, days, requested)
             printed = await print_statement(tx, statement, viewer.organisation_id, self.settings)
-        pdf = await asyncio.to_thread(account_statement_pdf, printed)
+        pdf = await in_turn(account_statement_pdf, printed)
         name = f"statement-{currency}-{days[0]}-{days[1]}.pdf"
         headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "private, no-store"}
         return Response(pdf, 200, b"application/pdf", headers)

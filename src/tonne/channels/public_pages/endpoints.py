@@ -3,7 +3,6 @@
 A public page is found by its slug or by the handle of its account.
 """
 
-import asyncio
 from decimal import Decimal
 
 from msgspec import UNSET, Struct
@@ -19,6 +18,7 @@ from tonne.channels.public_pages.store import find_page
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.json_body import read
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import apportion, format_money, format_tonnes
@@ -60,7 +60,7 @@ class SustainabilityEndpoints:
         document = request.json()
         body = read(document, schemas.SustainabilityPageIn)
         sent = body.logo
-        logo = None if sent is None else await asyncio.to_thread(read_logo, sent.media_type, sent.data)
+        logo = None if sent is None else await in_turn(read_logo, sent.media_type, sent.data)
         removes_logo = "logo" in document.members and sent is None
         change = same_named(PageChange, body, logo=logo, removes_logo=removes_logo)
         page = await self._database.commit(change_page, request.scope, change, by=request.actor.at(self._clock()))

@@ -1,6 +1,5 @@
 """The receipt of a paid order: who sold what to whom, the amounts, how it was paid, and what was refunded since."""
 
-import asyncio
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tonne.money.refunds.store import list_of_order
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import one_line
 from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope
 from tonne.platform.web.wording import LocalWording
@@ -149,7 +149,7 @@ def write_receipt(found: ReceiptFacts, wording: LocalWording, settings: Settings
 async def receipt_pdf(found: ReceiptFacts, wording: LocalWording, settings: Settings) -> bytes:
     receipt = write_receipt(found, wording, settings)
     record = msgspec.to_builtins(receipt) | {"language": wording.code, "region": wording.locale.territory}
-    return await asyncio.to_thread(render_pdf, _TEMPLATE, record, issued_at=found.paid_at)
+    return await in_turn(render_pdf, _TEMPLATE, record, issued_at=found.paid_at)
 
 
 def _state(order: Order, wording: LocalWording) -> str | None:

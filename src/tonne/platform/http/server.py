@@ -4,6 +4,7 @@ import asyncio
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -165,14 +166,15 @@ class Application:
             return response
 
     async def _call_admitted(self, route: Route, request: Request, seen: dict[str, Any], payer: str) -> Response:
-        await self._admission.enter(payer, takes_place=route.takes_fair_share)
-        cost = Cost()
+        has_place = route.takes_fair_share
+        await self._admission.enter(payer, takes_place=has_place)
+        cost = Cost(payer, partial(self._admission.leave, payer, 0) if has_place else None)
         token = COST.set(cost)
         try:
             return await Metered(self._call(route, request, seen), cost)
         finally:
             COST.reset(token)
-            self._admission.leave(payer, cost.ns, takes_place=route.takes_fair_share)
+            self._admission.leave(payer, cost.ns, takes_place=cost.give_back is not None)
 
     async def _call(self, route: Route, request: Request, seen: dict[str, Any]) -> Response:
         # With an escape the name may be spelt differently.

@@ -1,23 +1,29 @@
-"""What a request costs: the time of its steps on the event loop, and the time that it holds a database connection.
+"""What a request costs: the time of its steps on the event loop, that of its threads, and that of its connections.
 
 Nothing else runs on the loop during a step, so its time is what others wait for. The clock of CPU time would take a
 system call of a microsecond, several times per request.
 What several requests share, such as a group commit, is divided among them.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context, ContextVar
-from time import perf_counter_ns
-from typing import Any, Generic, TypeVar
+from time import perf_counter_ns, thread_time_ns
+from typing import Any, Generic, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Cost:
-    __slots__ = ("ns",)
+    """`payer` is who is charged. `give_back` gives the place of the request to another one; it needs none any more."""
 
-    def __init__(self) -> None:
+    __slots__ = ("give_back", "ns", "payer")
+
+    def __init__(self, payer: str = "", give_back: Callable[[], None] | None = None) -> None:
         self.ns = 0
+        self.payer = payer
+        self.give_back = give_back
 
 
 COST: ContextVar[Cost | None] = ContextVar("cost", default=None)
@@ -48,6 +54,29 @@ class Metered(Generic[T]):
                 step, value = coroutine.send, (yield waits_for)
             except BaseException as error:  # noqa: BLE001 - the coroutine gets it
                 step, value = coroutine.throw, error
+
+
+def give_place_back() -> None:
+    """Before a request waits for what is no connection, such as a card gateway: others are served meanwhile."""
+    cost = COST.get()
+    if cost is not None and cost.give_back is not None:
+        give_back, cost.give_back = cost.give_back, None
+        give_back()
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Like `asyncio.to_thread`, and the request is charged for it."""
+    cost = COST.get()
+
+    def charged() -> T:
+        started = thread_time_ns()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if cost is not None:
+                cost.ns += thread_time_ns() - started
+
+    return await asyncio.to_thread(charged)
 
 
 async def run_shared(work: Coroutine[Any, Any, T], contexts: Iterable[Context]) -> T:

@@ -1,6 +1,5 @@
 """Calculate and store an estimate, once per idempotency key, or a new version of one; and what offsetting costs."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -9,6 +8,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text
 from tonne.platform.http.errors import documented
 from tonne.platform.http.json_body import Document, decode_json, read
+from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Clock, Scope, new_id, replace
 from tonne.platform.values.errors import TonneError
 from tonne.selling.accounts.directory import AccountDirectory
@@ -196,8 +196,8 @@ class CalculateEstimate:
 
     async def _calculate(self, kind: EstimateKind[Any], body: CommonIn, factors: FactorSet) -> Calculated:
         if kind.prepare is not None and kind.name not in self._prepared:
-            await asyncio.to_thread(kind.prepare)
+            await in_thread(kind.prepare)
             self._prepared.add(kind.name)
         if kind.in_thread and (kind.is_slow is None or kind.is_slow(body)):
-            return await asyncio.to_thread(kind.calculate, body, factors)
+            return await in_thread(kind.calculate, body, factors)
         return kind.calculate(body, factors)

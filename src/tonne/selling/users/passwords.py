@@ -5,16 +5,13 @@ threads, two at a time, so that many sign-ins at once can exhaust neither the me
 wait as can be answered within a few seconds.
 """
 
-import asyncio
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from tonne.platform.http.errors import RateLimited
+from tonne.platform.http.limits.turns import Turns
+from tonne.platform.process.cost import in_thread
 from tonne.platform.values.language import N_
 from tonne.selling.users.errors import PasswordInvalid
 
@@ -24,7 +21,6 @@ MAX_LENGTH = 200
 AT_ONCE = 2
 # Alone on two cores they are answered within one second.
 MAX_WAITING = 40
-RETRY_AFTER_S = 5
 _BUSY = N_("Many people are signing in right now. Wait a few seconds, then try again.")
 _TOO_COMMON = frozenset(
     {"password1234", "123456789012", "passwordpassword", "qwertyuiopas", "correcthorsebatterystaple", "administrator"}
@@ -47,76 +43,17 @@ class Passwords:
     """`asker` is who waits: a network, a known browser or a user. All askers take turns."""
 
     def __init__(self) -> None:
-        self._turns = Turns(AT_ONCE, MAX_WAITING)
+        self._turns = Turns(AT_ONCE, MAX_WAITING, _BUSY)
 
     async def hash(self, password: str, asker: str) -> str:
         """Raises RateLimited if too many wait."""
         async with self._turns.take(asker):
-            return await asyncio.to_thread(hash_password, password)
+            return await in_thread(hash_password, password)
 
     async def is_right(self, stored: str | None, password: str, asker: str) -> bool:
         """Takes the same time for a user without a password. Raises RateLimited if too many wait."""
         async with self._turns.take(asker):
-            return await asyncio.to_thread(_verify, stored, password)
-
-
-class Turns:
-    """A queue per asker, served in rotation: who asks once waits for at most one turn of each of the others.
-
-    If all places are taken, the asker with the most of them loses the last one to a newcomer with fewer.
-    """
-
-    def __init__(self, at_once: int, max_waiting: int) -> None:
-        self._free = at_once
-        self._max_waiting = max_waiting
-        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-
-    @asynccontextmanager
-    async def take(self, asker: str) -> AsyncIterator[None]:
-        """Raises RateLimited at once, or as soon as the place is lost."""
-        if self._free:
-            self._free -= 1
-        else:
-            await self._wait(asker)
-        try:
-            yield
-        finally:
-            self._hand_over()
-
-    async def _wait(self, asker: str) -> None:
-        if sum(map(len, self._queues.values())) >= self._max_waiting:
-            longest = max(self._queues.values(), key=len)
-            if len(longest) <= len(self._queues.get(asker, ())) + 1:
-                raise _busy()
-            last = longest.pop()
-            if not last.done():
-                last.set_exception(_busy())
-        turn = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(asker, deque()).append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            # It may have been handed over just before the cancellation.
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._hand_over()
-            raise
-
-    def _hand_over(self) -> None:
-        while self._queues:
-            asker, queue = self._queues.popitem(last=False)
-            turn = queue.popleft()
-            if queue:
-                self._queues[asker] = queue
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
-
-
-def _busy() -> RateLimited:
-    error = RateLimited(_BUSY)
-    error.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return error
+            return await in_thread(_verify, stored, password)
 
 
 def hash_password(password: str) -> str:

@@ -1,9 +1,8 @@
 """The pictures of bundles and projects: what pages show now, and uploading others."""
 
-import asyncio
-
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.errors import PictureInvalid, PictureSubjectNotFound
@@ -35,7 +34,7 @@ class PicturesPage(DashboardPage, frozen=True):
             form.fail("picture", "Choose a JPEG, PNG or WebP file.")
         elif subject is not None:
             try:
-                picture = await asyncio.to_thread(_encode, sent.content)
+                picture = await in_turn(_encode, sent.content)
             except PictureInvalid as error:
                 form.fail("picture", str(error))
             else:

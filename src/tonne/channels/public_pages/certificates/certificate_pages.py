@@ -3,7 +3,6 @@
 Their entries in the transparency log are shown: what they state, and the proofs that they are in it.
 """
 
-import asyncio
 import hashlib
 import re
 from datetime import date, datetime
@@ -29,6 +28,7 @@ from tonne.channels.public_pages.store import find_page, shows_certificates
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.replica import Reads
 from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
@@ -145,7 +145,7 @@ class CertificatePages:
             return self._form(request, file_fault=_FILE_MISSING, status=400)
         if not is_pdf(file.content):
             return self._form(request, file_fault=_NOT_A_PDF, status=400)
-        number = await asyncio.to_thread(find_number, file.content) or store.normal_number(
+        number = await in_turn(find_number, file.content) or store.normal_number(
             (request.form().get("number") or [""])[0]
         )
         sha256 = hashlib.sha256(file.content).hexdigest()

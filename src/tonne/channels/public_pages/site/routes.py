@@ -6,6 +6,7 @@ from pathlib import Path
 from tonne.channels.public_pages.site.documentation import Documentation, DocumentationBeingBuilt, DocumentationNotBuilt
 from tonne.channels.public_pages.site.landing_page import LandingPage
 from tonne.platform.documents.pdf import render_png
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_to
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.http.static_files import ONE_DAY, StaticFile
@@ -42,7 +43,7 @@ class SocialImages:
             if kind not in self._images:
                 title, text = TEXTS[kind]
                 record = {"title": title, "text": text, "seller": self._seller}
-                image = await asyncio.to_thread(render_png, TEMPLATE, record)
+                image = await in_turn(render_png, TEMPLATE, record)
                 self._images[kind] = StaticFile.of("social.png", image)
         return self._images[kind].response(request, ONE_DAY, IMAGE_POLICY)
 

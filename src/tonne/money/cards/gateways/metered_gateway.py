@@ -33,6 +33,7 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.platform.db.database import Database
 from tonne.platform.db.errors import ServiceHeld
 from tonne.platform.db.queues import HoldWatch
+from tonne.platform.process.cost import give_place_back
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import SLOW_BOUNDS, CounterFamily, HistogramFamily, Metric
 from tonne.platform.process.telemetry.spans import Span, SpanKind
@@ -101,6 +102,7 @@ class MeteredGateway(Struct, frozen=True):
         if self.hold.is_held:
             request.close()
             raise ServiceHeld
+        give_place_back()
         attributes = {"tonne.gateway": self.name, "tonne.operation": operation}
         with tracing.span(f"gateway {operation}", SpanKind.CLIENT, attributes) as span:
             return await self._measured(operation, request, outcome_of, span)

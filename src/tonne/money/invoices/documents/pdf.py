@@ -1,6 +1,5 @@
 """Invoices, with the annex of their orders, and credit notes as PDFs, signed before they leave the service."""
 
-import asyncio
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, Inv
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.pdf import PdfFailed, label_inputs, render_pdf
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.keys.signing.keys import SignDocuments
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.web.translate import Translator, translator
@@ -151,13 +151,13 @@ class RenderInvoice(Struct, frozen=True):
         remaining: Remaining | None = None,
     ) -> bytes:
         """The signed PDF, see `invoice_pdf`. Raises SigningUnavailable."""
-        pdf = await asyncio.to_thread(invoice_pdf, record, closing, annex=annex, remaining=remaining)
+        pdf = await in_turn(invoice_pdf, record, closing, annex=annex, remaining=remaining)
         # A closed invoice says on which day it was closed.
         return await self.signing.sign(pdf, _midnight(record.issued_on if closing is None else closing.on))
 
     async def credit_note(self, record: CreditNoteRecord) -> bytes:
         """The signed PDF, see `credit_note_pdf`. Raises SigningUnavailable."""
-        return await self.signing.sign(await asyncio.to_thread(credit_note_pdf, record), _midnight(record.issued_on))
+        return await self.signing.sign(await in_turn(credit_note_pdf, record), _midnight(record.issued_on))
 
 
 def _midnight(day: str) -> datetime:

@@ -1,6 +1,5 @@
 """The logo of an account: uploading and removing it, and its public address."""
 
-import asyncio
 from typing import Annotated
 
 import msgspec
@@ -9,6 +8,7 @@ from msgspec import Meta
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.errors import FormInvalid
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Clock, Scope, is_id
@@ -106,7 +106,7 @@ class AccountLogoEndpoints:
         async with self._database.connection() as connection:
             # Before the file: other clients must not learn from its errors that the account exists.
             scope = await require_managed(connection, request, _account_id(request, kind), kind)
-        logo = await asyncio.to_thread(_read, request)
+        logo = await in_turn(_read, request)
         version = await self._database.commit(change_logo, scope, logo, by=request.actor.at(self._clock()))
         return json_response(LogoUrlOut(f"{self._base_url}{logo_path(scope.account_id, version or '')}"))
 

@@ -1,6 +1,5 @@
 """The endpoint that calculates up to 100 estimates of any kinds at once."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document
 from tonne.platform.http.openapi.components import any_of
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.estimates.calculate_estimate import CalculateEstimate
@@ -60,7 +60,7 @@ class EstimateBatchEndpoints:
         counts as a request against the rate limit. The body has at most 50,000 JSON values.
         """
         # In a thread: others need the event loop.
-        members = await asyncio.to_thread(request.json_array, MAX_BATCH_VALUES)
+        members = await in_thread(request.json_array, MAX_BATCH_VALUES)
         if not 1 <= len(members) <= MAX_BATCH:
             raise Invalid([Fault("validation_error", f"Send 1 to {MAX_BATCH} estimates in the array.")])
         self._charge(request.actor.key_id or "", request.scope, len(members) - 1)

@@ -14,6 +14,7 @@ from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document
 from tonne.platform.http.openapi.components import any_of
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
+from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -89,7 +90,7 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
         The body has at most 50,000 JSON values.
         """
         # In a thread: others need the event loop.
-        members = await asyncio.to_thread(request.json_array, MAX_BATCH_VALUES)
+        members = await in_thread(request.json_array, MAX_BATCH_VALUES)
         if not 1 <= len(members) <= MAX_BATCH:
             raise Invalid([Fault("validation_error", f"Send 1 to {MAX_BATCH} transactions in the array.")])
         self._charge(request.actor.key_id or "", request.scope, len(members) - 1)

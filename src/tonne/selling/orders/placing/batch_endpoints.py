@@ -13,6 +13,7 @@ from tonne.platform.http.errors import STATUS, FaultOut, InternalError, ServiceU
 from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document, read
 from tonne.platform.http.refusals import refusal_for
 from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.selling.accounts.directory import AccountDirectory
@@ -125,7 +126,7 @@ class BatchEndpoints(Struct, frozen=True):
         JSON values.
         """
         # In a thread: this is up to 2 MiB, and others need the event loop.
-        batch_key, items = await asyncio.to_thread(_read_batch, request)
+        batch_key, items = await in_thread(_read_batch, request)
         self.charge(request.actor.key_id or "", request.scope, len(items) - 1)
         placing = [
             (bytes(raw), members, None if batch_key is None else f"{batch_key}/{number}")

@@ -1,12 +1,12 @@
 """Signs the credential of a certificate, renders the certificate, and records the PDF's hash."""
 
-import asyncio
 import hashlib
 from datetime import datetime
 
 import msgspec
 
 from tonne.platform.db.database import Database
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.keys.signing.keys import SignDocuments, SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose
@@ -80,7 +80,7 @@ class RenderCertificate:
         if record.logo is not None and record.name_erased_on is None:
             logo = await self._database.run(find_certificate_logo, record.logo)
         attached = await self._credentials.attachments(record)
-        drawn = await asyncio.to_thread(certificate_pdf, record, logo, attached)
+        drawn = await in_turn(certificate_pdf, record, logo, attached)
         pdf = await self._signing.sign(drawn, datetime.fromisoformat(record.issued_at))
         await self._database.run(
             record_document_any_account, record.number, hashlib.sha256(pdf).digest(), self._clock()
