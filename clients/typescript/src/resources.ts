@@ -303,7 +303,10 @@ export class ApiKeysResource {
     return this.#caller.call("GET", `/v1/api-keys/${segment("apiKeyId", apiKeyId)}`, {}, options);
   }
 
-  /** Revoke an API key. The key stops working within a few seconds, for good. A key may revoke itself. */
+  /**
+   * Revoke an API key. The key stops working within a few seconds, for good. A key may revoke itself, and keys that
+   * have no more rights than itself.
+   */
   delete(apiKeyId: string, options: CallOptions = {}): Promise<models.ApiKey> {
     return this.#caller.call("DELETE", `/v1/api-keys/${segment("apiKeyId", apiKeyId)}`, {}, options);
   }

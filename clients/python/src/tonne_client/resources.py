@@ -604,7 +604,8 @@ class ApiKeysResource:
     def delete(self, api_key_id: str, **options: Unpack[CallOptions]) -> models.ApiKey:
         """Revoke an API key.
 
-        The key stops working within a few seconds, for good. A key may revoke itself.
+        The key stops working within a few seconds, for good. A key may revoke itself, and keys that have no more
+        rights than itself.
         """
         return self._caller.call(
             models.ApiKey, "DELETE", f"/v1/api-keys/{segment('api_key_id', api_key_id)}", **options
