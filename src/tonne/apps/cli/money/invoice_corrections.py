@@ -126,7 +126,7 @@ def write_off(number: str, mode: Mode | None, reason: str, *, release_credit: bo
 @click.argument("number")
 @MODE_OF_NUMBER
 def approve(number: str, mode: Mode | None) -> None:
-    """Print the link to approve the write-off of another person. NUMBER is 123 or TN-LIVE-000123.
+    """Print the link to approve a write-off. NUMBER is 123 or TN-LIVE-000123.
 
     With TONNE_APPROVALS_BY=token, and after `tonne login`, the command approves it.
     """

@@ -90,7 +90,7 @@ async def _require(tx: Connection, refund_id: str) -> Refund:
 @refund_group.command("approve")
 @click.argument("refund_id")
 def approve(refund_id: str) -> None:
-    """Print the link to approve a refund that another person requested.
+    """Print the link to approve a refund.
 
     Refunds above TONNE_REFUND_APPROVAL_ABOVE wait for it. With TONNE_APPROVALS_BY=token, and after `tonne login`, the
     command approves it.

@@ -83,7 +83,7 @@ def returns(mode: Mode | None, output: Output) -> None:
 @click.command("approve")
 @click.argument("return_id")
 def approve(return_id: str) -> None:
-    """Print the link to approve a return that another person planned.
+    """Print the link to approve a planned return.
 
     Needed for another account than the payer's, and above TONNE_RETURN_APPROVAL_ABOVE. With TONNE_APPROVALS_BY=token,
     and after `tonne login`, the command approves it.

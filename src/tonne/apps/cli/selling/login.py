@@ -18,9 +18,10 @@ T = TypeVar("T")
 
 @click.command()
 def login() -> None:
-    """Run commands as yourself, with a personal token of the page *You*.
+    """Run commands as yourself.
 
-    The token is kept in a file that only you may read. Commands are then recorded with your user.
+    It asks for a personal token, which you make on the page You of the dashboard, and keeps it in a file that only you
+    may read. Commands are then recorded with your user.
     """
     login_file().unlink(missing_ok=True)
     token = click.prompt("Personal token", hide_input=True).strip()
@@ -37,7 +38,10 @@ def login() -> None:
 
 @click.command()
 def logout() -> None:
-    """Forget the personal token. It stays valid until it expires or you revoke it on the page *You*."""
+    """Forget the personal token.
+
+    It stays valid until it expires or you revoke it on the page You of the dashboard.
+    """
     login_file().unlink(missing_ok=True)
     click.echo("Commands run without a login.")
 
