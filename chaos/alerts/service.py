@@ -130,6 +130,7 @@ class Service:
 
     def start(self, name: str) -> None:
         """Start a process, and wait until it serves its metrics."""
+        own: Mapping[str, object]
         own, wrapper = self._second if name == "api-2" else ({}, ())
         if name != "worker":
             # Few, so that they can be used up.

@@ -54,7 +54,7 @@ def test_a_rule_that_is_removed_makes_a_test_fail(tmp_path: Path) -> None:
     tests = yaml.safe_load((RULES / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
     all_rules = [rule for group in rules for rule in group["rules"]]
     recordings, alerts = ([rule for rule in all_rules if kind in rule] for kind in ("record", "alert"))
-    files = {}
+    files: dict[str, Path] = {}
     for removed in all_rules:
         concerned = [removed] if removed in alerts else [rule for rule in alerts if removed["record"] in rule["expr"]]
         names = {rule["alert"] for rule in concerned}
@@ -68,10 +68,10 @@ def test_a_rule_that_is_removed_makes_a_test_fail(tmp_path: Path) -> None:
         with_quiet = bool(re.search(rf"unless (?:max_over_time\()?{removed.get('record')}\b", used))
         cases = ((test, _about(test, names, with_quiet=with_quiet)) for test in tests)
         about = [{**test, "alert_rule_test": found} for test, found in cases if found]
-        content = {"rule_files": [f"{name}.yml"], "evaluation_interval": "1m", "tests": about}
+        about_rule: dict[str, object] = {"rule_files": [f"{name}.yml"], "evaluation_interval": "1m", "tests": about}
         files[name] = tmp_path / f"{name}_test.yml"
-        files[name].write_text(json.dumps(content), encoding="utf-8")
-    command = [find_program("promtool"), "test", "rules", *files.values()]
+        files[name].write_text(json.dumps(about_rule), encoding="utf-8")
+    command = [find_program("promtool"), "test", "rules", *map(str, files.values())]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     said = re.split(r"Unit Testing:  ", done.stdout)[1:]
     assert len(said) == len(files) > 40
