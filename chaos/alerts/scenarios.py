@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from chaos.alerts.faults import FAULTS, AlertFault, Scene, roll
 from chaos.alerts.monitoring import Monitoring, Notification
-from chaos.alerts.service import Service
+from chaos.alerts.watched import Service
 from chaos.cluster import Cluster
 from chaos.model import NotAsExpected
 from chaos.operations.embedded import SmallDisk

@@ -191,8 +191,8 @@ class Service:
         body = {"mass": {"amount": "60", "unit": "kg"}, "idempotency_key": new_id("key")}
         await self._send(http, port, "POST", "/v1/orders/by-mass", body)
 
-    async def read(self, http: aiohttp.ClientSession, port: int) -> None:
-        await self._send(http, port, "GET", "/v1/orders?limit=5")
+    async def read(self, http: aiohttp.ClientSession, port: int, query: str = "limit=5") -> None:
+        await self._send(http, port, "GET", f"/v1/orders?{query}")
 
     async def _send(self, http: aiohttp.ClientSession, port: int, method: str, path: str, body: object = None) -> None:
         assert self.organisation is not None
