@@ -173,7 +173,7 @@ KEPT = {
     "test_mail_addresses": {"email": ADDRESS_IN_USE},
     "transfer_assignments": {"note undoes": ACCOUNTING, "currency mode invoice_reference": "of the invoice"},
     "transfer_resolutions": {"note undoes": ACCOUNTING},
-    "transfer_returns": {"note reason to_bic to_iban to_name": ACCOUNTING},
+    "transfer_returns": {"note paid_with reason to_bic to_iban to_name": ACCOUNTING},
     "unbilled_orders": {"reference": ACCOUNTING},
     "user_identities": {"issuer subject": "of a user, deleted with the user"},
     "password_requests": {"email": "a job answers the request and deletes the row within seconds"},

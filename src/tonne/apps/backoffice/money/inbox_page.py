@@ -6,8 +6,8 @@ from tonne.apps.dashboard.list_place import place_of, read_day, read_moment
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.matching.assign_transfer import decide_doubtful
-from tonne.money.accounting.matching.import_statement import StatementOptions
-from tonne.money.accounting.matching.match_line import suggest_matches_any_account, suggest_splits_any_account
+from tonne.money.accounting.matching.import_statement import StatementOptions, suggest_splits_any_account
+from tonne.money.accounting.matching.match_line import suggest_matches_any_account
 from tonne.money.accounting.matching.upload_store import (
     MAX_UPLOAD_BYTES,
     ask_for_import,

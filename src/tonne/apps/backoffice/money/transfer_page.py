@@ -13,7 +13,8 @@ from tonne.money.accounting.journal.import_payouts import (
     reopen_and_unmatch,
 )
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
-from tonne.money.accounting.matching.match_line import suggest_matches_any_account, suggest_splits_any_account
+from tonne.money.accounting.matching.import_statement import suggest_splits_any_account
+from tonne.money.accounting.matching.match_line import suggest_matches_any_account
 from tonne.money.bank.assignment_store import list_assignments_any_account
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account, resolve_transfer
 from tonne.money.bank.return_transfer import ReturnTo, return_transfer

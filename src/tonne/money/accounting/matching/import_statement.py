@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.money.accounting.matching.match_line import Match, NamedInvoice, match_line, named_references
+from tonne.money.accounting.matching.match_line import (
+    Match,
+    NamedInvoice,
+    SuggestedSplit,
+    match_line,
+    named_references,
+    suggest_split,
+)
 from tonne.money.bank import doubtful_store, transfer_store
 from tonne.money.bank.assignment_store import NewAssignment, insert_assignments, sum_received_any_account
 from tonne.money.bank.doubtful_store import find_came_back, recognise_returns
@@ -16,7 +23,7 @@ from tonne.money.bank.formats.identity import Identified, Verdict, fingerprints,
 from tonne.money.bank.formats.read_statement import DETECTED, read_statement, with_own_accounts
 from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.return_store import find_returns_by_outgoing_any_account
-from tonne.money.bank.transfer_model import TransferState
+from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.platform.db.database import Connection
@@ -192,6 +199,19 @@ async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dic
     invoices = await lock_with_orders_any_account(tx, ids)
     received = await sum_received_any_account(tx, ids)
     return {invoice.reference: NamedInvoice(invoice, received.get(invoice.id, 0)) for invoice in invoices}
+
+
+async def suggest_splits_any_account(
+    connection: Connection, transfers: Sequence[Transfer]
+) -> dict[str, SuggestedSplit]:
+    """How transfers that name several open invoices can be split over them, by transfer id."""
+    open_ones = [each for each in transfers if each.amount_minor > 0 and each.rest_minor > 0]
+    names = {name for each in open_ones for place in named_references(each) for name in place}
+    invoices = await invoice_store.find_by_references_any_account(connection, sorted(names)) if names else []
+    received = await sum_received_any_account(connection, [each.id for each in invoices])
+    known = {each.reference: NamedInvoice(each, received.get(each.id, 0)) for each in invoices}
+    splits = {each.id: suggest_split(each, known) for each in open_ones}
+    return {id_: split for id_, split in splits.items() if split is not None}
 
 
 def _import_entry(mode: Mode, file: SheetFile, booked: Sequence[BookedLine]) -> audit.Entry:

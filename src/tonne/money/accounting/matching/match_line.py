@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.bank.formats.statement import BankLine, StatementLine
 from tonne.money.bank.transfer_model import Transfer
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.reference import references_in
-from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode, replace
 from tonne.selling.accounts.model import PaymentMethod
@@ -293,19 +291,6 @@ async def suggest_matches_any_account(
     for row in await connection.fetch(SUGGEST, mode, *waiting, *numbers, per_transfer):
         found.setdefault(row["transfer_id"], []).append(value_of(SuggestedInvoice, row))
     return found
-
-
-async def suggest_splits_any_account(
-    connection: Connection, transfers: Sequence[Transfer]
-) -> dict[str, SuggestedSplit]:
-    """How transfers that name several open invoices can be split over them, by transfer id."""
-    open_ones = [each for each in transfers if each.amount_minor > 0 and each.rest_minor > 0]
-    names = {name for each in open_ones for place in named_references(each) for name in place}
-    invoices = await find_by_references_any_account(connection, sorted(names)) if names else []
-    received = await sum_received_any_account(connection, [each.id for each in invoices])
-    known = {each.reference: NamedInvoice(each, received.get(each.id, 0)) for each in invoices}
-    splits = {each.id: suggest_split(each, known) for each in open_ones}
-    return {id_: split for id_, split in splits.items() if split is not None}
 
 
 def numbers_in(transfer: Transfer) -> list[int]:
