@@ -122,8 +122,6 @@ async def run(
         cookies = await prepare(environment)
         await log_copies(environment)
         async with environment.connection() as connection:
-            for statement in BACKLOGS:
-                await connection.execute(statement)
             await connection.execute(MAKE_ROLE)
             for name, value in session_settings(_short(Settings())).items():
                 await connection.execute(f"ALTER ROLE {ROLE} SET {name} = '{value}'")
@@ -260,6 +258,10 @@ async def _run_commands(environment: Environment, _: Mapping[str, str]) -> Outco
 
 async def _run_jobs(environment: Environment, _: Mapping[str, str]) -> Outcomes:
     """Each until it finds nothing to do: first today, then when everything is old."""
+    async with environment.connection() as connection:
+        for statement in BACKLOGS:
+            await connection.execute(statement)
+    await environment.vacuum()
     settings = msgspec.structs.replace(
         _short(Settings()),
         database_url=_url(environment),
@@ -313,13 +315,11 @@ async def _run_each(services: Services, later: timedelta) -> Outcomes:
                 more = await job.run_once()
             except Exception as error:  # noqa: BLE001 - tried again, as by the worker
                 failures, problem = failures + 1, repr(error)
-                if failures == TRIES:
-                    break
-                await asyncio.sleep(0.2 * failures)
+                await asyncio.sleep(min(0.2 * failures, 5.0))
                 continue
             failures, problem = 0, ""
             if not more:
                 break
         else:
-            problem = f"it was not done after {JOB_WITHIN_S:.0f} s"
+            problem = f"it was not done after {JOB_WITHIN_S:.0f} s: {problem or 'there is more to do'}"
         yield f"{job.name}{' later' if later else ''}", problem

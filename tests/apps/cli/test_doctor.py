@@ -377,7 +377,7 @@ async def test_operations_3_doctor_never_ends_in_a_traceback(
             sentence = refusal_of("doctor", database_url=url)
             assert sentence.startswith("The role in TONNE_DATABASE_URL may not do this (permission denied for ")
             await own.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
-            await own.execute(f"REVOKE SELECT ON orders FROM {role}")  # noqa: S608 - the name of the test
+            await own.execute(f"REVOKE SELECT ON orders FROM {role}")  # noqa: S608 - a name of ours
             done = tonne("doctor", database_url=url)
             assert done.returncode == FAILED_CODE, done
             assert "- permission denied for table orders" in done.stdout

@@ -24,7 +24,7 @@ from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.return_transfer import approve_return, confirm_return, return_transfer
 from tonne.money.bank.transfer_model import BankReturn
 from tonne.platform.documents.sheets.read_sheet import SheetFile
-from tonne.platform.values.context import Actor, ActorKind, Mode, person_of
+from tonne.platform.values.context import Actor, ActorKind, Mode, new_id, person_of
 from tonne.selling.orders.model import Order
 from tonne.selling.users.errors import SecondPersonNeeded
 

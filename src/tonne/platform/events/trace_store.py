@@ -68,7 +68,7 @@ async def prune_traces(connection: Connection, keep: timedelta, limit: int) -> i
 
 # Longer than a collector waits for the rest of a trace, and than the retries of a receiver that is down for days.
 KEEP = timedelta(days=7)
-_BATCH = 10_000
+_BATCH = 1_000
 
 
 class PruneTraces(Struct, frozen=True):

@@ -14,7 +14,7 @@ SHOWN = timedelta(days=7)
 KEPT = timedelta(days=8)
 # Partitions that are emptied before their turn: the worker may be away for a day.
 AHEAD = (1, 2)
-BATCH_ROWS = 10_000
+BATCH_ROWS = 1_000
 # Pages wait behind a lock request that waits.
 LOCK_TIMEOUT_MS = 300
 
@@ -31,7 +31,11 @@ class PruneRequests(RowJob, frozen=True):
         for days in AHEAD:
             if not await self._truncate(store.slot_of(now + timedelta(days=days))):
                 return False
-        return await self.database.run(store.delete_requests, now - KEPT, BATCH_ROWS) == BATCH_ROWS
+        async with self.database.connection() as connection:
+            deleted = [
+                await store.delete_requests(connection, slot, now - KEPT, BATCH_ROWS) for slot in range(store.SLOTS)
+            ]
+        return BATCH_ROWS in deleted
 
     async def _truncate(self, slot: int) -> bool:
         """False if the partition is locked: the next run tries again."""
