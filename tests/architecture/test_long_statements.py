@@ -247,7 +247,7 @@ async def test_a_statement_without_a_bound_is_found(db: Database) -> None:
         "SELECT sum(refunded_minor) FROM orders WHERE organisation_id = $1": ["orders"],
         "SELECT id FROM orders WHERE account_id = $1 ORDER BY created_at": ["orders"],
         "DELETE FROM audit_log WHERE before IS NULL": ["audit_log"],
-        "SELECT count(*) FROM (SELECT id FROM orders WHERE account_id = $1 LIMIT 10) AS some": [],
+        "SELECT count(*) FROM (SELECT id FROM orders WHERE account_id = $1 LIMIT 10) AS few": [],
         "SELECT id FROM orders WHERE account_id = $1 AND id = $2": [],
         "UPDATE charges SET status = 'failed' WHERE account_id = $1 AND order_id = $2": [],
     }
@@ -262,3 +262,17 @@ def test_limits_are_found_to_be_lifted_by_callers() -> None:
     assert limited_uses(named["money/accounting/journal/read_journal.py SUM_TURNOVER"]) == set(), "in a long snapshot"
     uses = limited_uses(named["selling/orders/totals/totals.py LIST_TOTALS"])
     assert "apps/workspace/overview_page.py show" in uses
+
+
+async def test_operations_2_batches_find_their_rows_by_their_place(db: Database) -> None:
+    """A join of the table with the rows of the batch reads the whole backlog for every batch."""
+    named = {_short(each): each for each in statements()}
+    async with db.connection() as connection:
+        await connection.execute(BY_INDEX)
+        for name in (
+            "selling/orders/totals/fold_totals.py FOLD_DELTAS",
+            "selling/estimates/fold_counts.py FOLD_COUNTS",
+            "channels/checkout/link_counts/count_store.py FOLD_COUNTS",
+            "platform/events/trace_store.py PRUNE_TRACES",
+        ):
+            assert "Tid Scan" in json.dumps(await _plan(connection, named[name].sql)), name
