@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import json
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 
 from chaos.cluster import Cluster
 from chaos.delivery.behaviours import fail_sometimes
 from chaos.model import Organisation
 from chaos.scenario import scenario
+from tonne.platform.db.errors import LOG_OUTAGE_EVERY_S
 
 OUTAGES = 3
 ORGANISATIONS = 3
@@ -43,13 +47,27 @@ async def _load(cluster: Cluster) -> AsyncIterator[None]:
 @scenario("postgres-restarted", within_s=120)
 async def postgres_restarted(cluster: Cluster) -> None:
     cluster.log_errors_expected = True
-    fired = cluster.announce("PostgreSQL stopped hard and restarted", OUTAGES)
+    fired, started_s = cluster.announce("PostgreSQL stopped hard and restarted", OUTAGES), time.monotonic()
     async with _load(cluster):
         for _ in range(OUTAGES):
             await asyncio.sleep(cluster.rng.uniform(1.5, 3.0))
             await cluster.restart_postgres(1.0)
             fired()
     await cluster.until_delivered(60)
+    _require_few_lines(cluster, time.monotonic() - started_s)
+
+
+def _require_few_lines(cluster: Cluster, lasted_s: float) -> None:
+    """An outage is one line per process and minute, however many requests and jobs it fails."""
+    for log in sorted(cluster.folder.glob("*.log")):
+        entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        tracebacks = sum("exception" in entry for entry in entries)
+        cluster.require(tracebacks == 0, f"{log.name} has {tracebacks} tracebacks")
+        events = Counter(entry["event"] for entry in entries if entry["level"] in {"warning", "error"})
+        outages, others = events.pop("database_unavailable", 0), dict(events)
+        most = 1 + int(lasted_s / LOG_OUTAGE_EVERY_S)
+        cluster.require(1 <= outages <= most, f"{log.name} reports the outage {outages} times, instead of 1 to {most}")
+        cluster.notes.append(f"{log.name}: {outages} lines of the outage, others {others}")
 
 
 @scenario("api-killed", quick=True)
