@@ -14,7 +14,7 @@ from bench.pace import BillingPace
 from bench.recount import count_copied_orders
 from bench.tenants import MODE
 from tests.support.orders import place
-from tests.support.world import TESTER, add_account
+from tests.support.world import ADDRESS, TESTER, add_account
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.read_journal import Period
 from tonne.money.invoices.issuing.collect_orders import start_of_month
@@ -25,6 +25,7 @@ from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import AccountKind, Billing
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, open_organisation
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 ACCOUNTS_EACH = 10
 SETTINGS: dict[str, Any] = {
@@ -150,6 +151,7 @@ async def open_month(pace: BillingPace) -> AsyncIterator[Month]:
 async def _open(tx: Connection, number: int) -> list[Scope]:
     now = utc_now()
     organisation = await open_organisation(tx, f"Billed {number}", DEFAULT_FEE_RATE, by=TESTER.at(now))
+    await set_tax_profile(tx, organisation.id, ADDRESS, by=TESTER.at(now))
     kinds = [AccountKind.ACCOUNT, *[AccountKind.CLIENT_ACCOUNT] * (ACCOUNTS_EACH - 1)]
     scopes = [await add_account(tx, organisation.id, MODE, kind=kind) for kind in kinds]
     for scope in scopes:

@@ -15,13 +15,14 @@ from tests.money.invoices.factur_x_rules import broken_rules
 from tests.support.api_client import ApiClient
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
-from tests.support.world import TESTER, World
+from tests.support.world import ADDRESS, TESTER, World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 SELLER = {
     "seller_name": "Beispiel Klima GmbH",
@@ -52,6 +53,8 @@ async def billing(populated_db: Database, settings: Settings, clock: ManualClock
     """On 1 March, with an administrator."""
     billing = Billing(Services(populated_db, settings, clock), clock)
     await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+    async with populated_db.transaction() as tx:
+        await set_tax_profile(tx, world.ours_live.scope.organisation_id, ADDRESS, by=TESTER.at(MARCH))
     await billing.renew_rates()
     return billing
 
@@ -101,7 +104,14 @@ async def test_a_reverse_charge_invoice_from_the_order_to_the_electronic_invoice
     await billing.work()
     [mail] = await billing.mails()
     text = " ".join(pdf_of(mail).split())
-    for said in ("Reverse charge", "liable for the tax", "DE136695976", "FR83404833048", "PO 4711", "booking 77"):
+    for said in (
+        "Reverse charge",
+        "Retirement of carbon credits: ",
+        "DE136695976",
+        "FR83404833048",
+        "PO 4711",
+        "booking 77",
+    ):
         assert said in text
     [attached] = mail.iter_attachments()
     reader = pypdf.PdfReader(io.BytesIO(attached.get_content()))

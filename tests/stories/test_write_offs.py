@@ -11,7 +11,7 @@ from tests.money.invoices.billing import ADA, Billing, pdf_text, text_of
 from tests.support.clock import MARCH, ManualClock
 from tests.support.command import Operator
 from tests.support.people import approver
-from tests.support.world import SELLER, TESTER, World
+from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
@@ -115,7 +115,7 @@ async def debts(populated_db: Database, settings: Settings, world: World) -> Deb
 
 async def test_a_debt_is_written_off_and_recovered_in_parts_a_year_later(debts: Debts, world: World) -> None:
     async with debts.database.transaction() as tx:
-        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.20")}
+        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.20"), **ADDRESS}
         await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, by=TESTER.at(debts.clock()))
     debts.services.directory.forget_terms(world.ours_live.scope)
     order = await debts.on_credit(world)
@@ -227,7 +227,7 @@ async def test_a_reinstated_invoice_is_followed_up_again(debts: Debts, world: Wo
 
 async def test_a_credit_note_gives_up_the_debt_and_corrects_the_tax(debts: Debts, world: World) -> None:
     async with debts.database.transaction() as tx:
-        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.20")}
+        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.20"), **ADDRESS}
         await set_tax_profile(tx, world.ours_live.scope.organisation_id, profile, by=TESTER.at(debts.clock()))
     debts.services.directory.forget_terms(world.ours_live.scope)
     order = await debts.on_credit(world)

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -24,6 +25,8 @@ SELLER = {
     "seller_tax_id": "none",
     "bank_iban": "DE89 3704 0044 0532 0130 00",
 }
+# The parts of a tax profile without which live invoices with tax wait.
+ADDRESS: dict[str, Any] = {"street": "Hafenstraße 12", "postcode": "20457", "city": "Hamburg", "country": "DE"}
 
 
 class Tenant(msgspec.Struct, frozen=True):

@@ -62,7 +62,7 @@ export interface OrderEventData {
   order: Order;
 }
 
-/** Every field is always present, but for the last seven. What is not known yet is null or an empty list. */
+/** Every field is always present, but for the last eight. What is not known yet is null or an empty list. */
 export interface Order {
   /** Id of the order. */
   id: string;
@@ -124,9 +124,10 @@ export interface Order {
   /** In whose name the certificate is issued. */
   beneficiary: Beneficiary;
   /**
-   * Present only while a `placed` order of an account with credit is not fulfilled yet. `credit_limit_reached`: with
-   * it, unpaid orders would exceed the credit limit. The order is fulfilled as soon as it is paid, or others are, or
-   * the limit is raised.
+   * Present only while a `placed` order is on hold. `credit_limit_reached`: its account has credit, and with it unpaid
+   * orders would exceed the limit. The order is fulfilled as soon as it is paid, or others are, or the limit is raised.
+   * `buyer_details_missing`: its invoice needs the address of your organisation, which somebody enters in the
+   * dashboard.
    */
   hold_reason?: HoldReason | undefined;
   /** The locked quote that fixed its price. Present only if it was placed with one. */
@@ -147,6 +148,10 @@ export interface Order {
   certificate_state?: OrderCertificateState | undefined;
   /** Present with `certificate_state`: when the new certificate is expected. */
   certificate_expected_on?: string | undefined;
+   * The date of supply: the day when the last of its credits were retired, or were assigned to it if they had been
+   * retired in advance. Present only once complete. Another certificate does not change it.
+   */
+  supplied_on?: string | undefined;
 }
 
 /** What was requested. */
@@ -213,8 +218,8 @@ export interface Beneficiary {
   name: string;
 }
 
-/** Why a placed order is not fulfilled before it is paid, although its account has credit. */
-export type HoldReason = "credit_limit_reached";
+/** What a placed order waits for beside its payment. */
+export type HoldReason = "buyer_details_missing" | "credit_limit_reached";
 
 export type OrderCertificateState = "being_replaced";
 
@@ -315,9 +320,9 @@ export interface OrderCompletedEvent {
 }
 
 /**
- * The payment of an order changed, but not its status. An order that was fulfilled on credit was paid, the account
- * reached its credit limit (`hold_reason`), money was refunded, or the payment was disputed. Compare `payment_state`,
- * `refunded_amount` and `hold_reason`.
+ * The payment of an order changed, but not its status. An order that was fulfilled on credit was paid, the order is on
+ * hold (`hold_reason`), money was refunded, or the payment was disputed. Compare `payment_state`, `refunded_amount` and
+ * `hold_reason`.
  */
 export interface OrderPaymentUpdatedEvent {
   /** Tells the members of WebhookEvent apart. */
@@ -1522,6 +1527,8 @@ export interface Certificate {
    * the certificate was issued. Null without one, and if the beneficiary is not the account's own.
    */
   logo?: string | null | undefined;
+  /** The date of supply of the order. Null in certificates that were issued before this field existed. */
+  supplied_on?: string | null | undefined;
   /** `valid`; `replaced` by another certificate of the order; `withdrawn`: nothing replaces it. */
   state: CertificateState;
   /** The number of the new certificate. */

@@ -14,7 +14,7 @@ from tests.apps.backoffice.test_money import confirm, last_action
 from tests.money.invoices.billing import ADA, Billing
 from tests.support.clock import ManualClock
 from tests.support.people import Person, operator
-from tests.support.world import SELLER, TESTER, World
+from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.read_journal import month_period, sum_balances_any_account
 from tonne.money.accounting.matching.import_statement import import_statement
@@ -44,7 +44,7 @@ async def books(services: Services, world: World, clock: ManualClock) -> Billing
     await books.renew_rates()
     await books.add_admins(ours.organisation_id, ADA)
     async with books.database.transaction() as tx:
-        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), "country": "DE"}
+        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), **ADDRESS}
         await set_tax_profile(tx, ours.organisation_id, profile, by=TESTER.at(clock()))
     orders = [await books.place_order(ours) for _ in range(3)]
     await books.work()
@@ -120,6 +120,7 @@ async def test_the_files_have_the_whole_month(olga: Person) -> None:
         ("TN-LIVE-000003", "13.95", "2.65", "16.60", "19"),
         ("CN-LIVE-000001", "-13.95", "-2.65", "-16.60", "19"),
     ]
+    assert {row["supplied_on"] for row in sales} == {""}, "nothing is retired yet"
     download = await olga.get(f"{PAGE}/files/sales.csv")
     assert download.headers["content-disposition"] == 'attachment; filename="live-2026-11-sales.csv"'
     assert rows((await olga.get(f"{PAGE.replace('live', 'test')}/files/sales.csv")).text) == []

@@ -284,6 +284,7 @@ ELSEWHERE = {
     "someone is mailed about problems with live cards",
     "live orders are within the credit limits of their accounts",
     "live invoices are not held back by missing settings",
+    "live invoices are not held back by the address of the buyer",
     "all open offset links can be paid",
     "live certificates of invalid lots are decided about",
     "live orders of invalid lots get other credits within an hour",

@@ -13,7 +13,7 @@ from tests.money.cards.card_scene import ANSWER_LOST, NO_MONEY, total
 from tests.money.invoices.bank import Line, camt_file
 from tests.money.invoices.card_billing import CardBilling
 from tests.support.api_client import codes
-from tests.support.world import TESTER, add_account
+from tests.support.world import ADDRESS, TESTER, add_account
 from tonne.apps.wiring.app import build_app
 from tonne.money.accounting.matching.assign_transfer import assign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
@@ -61,7 +61,7 @@ async def test_charge_invoice_and_orders_agree_for_random_orders_taxes_and_refun
     for _ in range(rng.randint(2, 4)):
         rate = rng.choice((None, "0.19", "0.07", "0.081", "0.255"))
         treatment = TaxTreatment.NONE if rate is None else TaxTreatment.STANDARD
-        profile = {"treatment": treatment, "rate": None if rate is None else Decimal(rate)}
+        profile = {"treatment": treatment, "rate": None if rate is None else Decimal(rate), **ADDRESS}
         async with scene.database.transaction() as tx:
             await set_tax_profile(tx, scene.scope.organisation_id, profile, by=TESTER.at(scene.clock()))
         orders += [await scene.order_small(rng.randint(3, 300)) for _ in range(rng.randint(1, 12))]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.money.invoices.billing import Billing
 from tests.support.api_client import codes
 from tests.support.command import Operator
-from tests.support.world import TESTER, World
+from tests.support.world import ADDRESS, TESTER, World
 from tonne.apps.wiring.app import build_app
 from tonne.money.invoices.documents.consolidated import divide_tax
 from tonne.money.invoices.issuing.billing_store import OrderToBill
@@ -29,6 +29,7 @@ from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil, PaymentMethod
 from tonne.selling.accounts.organisations.change_billing import BillingChange, with_billing
 from tonne.selling.accounts.store import find_account
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.schemas import order_document
 from tonne.selling.orders.store import find_documents
@@ -97,6 +98,8 @@ async def test_tax_is_known_once_the_orders_are_billed(billing: Billing, world: 
     )
     billing = Billing(type(billing.services)(billing.database, settings, billing.clock), billing.clock)
     await _monthly(billing, ours)
+    async with billing.database.transaction() as tx:
+        await set_tax_profile(tx, ours.organisation_id, ADDRESS, by=TESTER.at(billing.clock.now))
     # The metadata is the client's own: its fields are not those of the order.
     tricky = '{"tax":null,"amount_due":null,"exact":[1.10,1e400,12345678901234567890123]}'
     orders = [await billing.place_order(ours, metadata=each) for each in ("{}", tricky, "{}")]

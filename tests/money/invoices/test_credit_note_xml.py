@@ -65,7 +65,7 @@ def test_a_credit_note_keeps_the_rules(issued: InvoiceRecord, total_minor: int, 
 
 def test_the_page_names_rate_and_tax_ids() -> None:
     text = " ".join("".join(page_texts(credit_note_pdf(credit(STANDARD, 119, 19)))).split())
-    for said in ("Tax included: 19 % on 1.00 EUR 0.19", "Tax ID DE136695976", "Tax ID FR83404833048"):
+    for said in ("Tax included: 19 % on 1.00 EUR 0.19", "VAT ID DE136695976", "VAT ID FR83404833048"):
         assert said in text
 
 

@@ -13,7 +13,7 @@ from tests.money.invoices.factur_x_rules import broken_rules
 from tonne.money.invoices.documents.consolidated import NO_BANK
 from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
 from tonne.money.invoices.documents.factur_x_xml import NAMESPACES
-from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoiceRecord, PostalAddress
+from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoicePeriod, InvoiceRecord, PostalAddress
 
 ODD = 'Ümläut & "Söhne" <GmbH> \x00\x0b\ud800😀 株式会社 \u202eevil\ufffe'
 SEVERAL = document(
@@ -54,6 +54,10 @@ RECORDS = {
     "Greek buyer": document(
         line("reverse_charge"), buyer=msgspec.structs.replace(BUYER, tax_id="EL094014201", postal=PostalAddress("GR"))
     ),
+    "supplied on retirement": document(line("standard", "19"), supplied_on=None),
+    "supplied on several days": document(
+        line("standard", "19"), supplied_on=None, supply=InvoicePeriod("2026-10-03", "2026-10-29")
+    ),
     "no fee": document(line("standard", "19"), fees=[InvoiceFee("Service fee", "0.00", "standard", "19")]),
     "yen": document(line("standard", "10", "7176"), fees=[InvoiceFee("Fee", "801", "standard", "10")], currency="JPY"),
 }
@@ -82,6 +86,16 @@ def test_amounts_are_those_of_the_record() -> None:
     assert read(xml, "ram:BasisAmount") == ["110.06", "33.66", "10.00", "12.00"]
     assert read(xml, "ram:GrandTotalAmount") == [SEVERAL.total]
     assert read(xml, "ram:DuePayableAmount") == [SEVERAL.total]
+
+
+def test_the_date_of_supply_is_a_day_a_period_or_not_known() -> None:
+    """Never that of the orders."""
+    found = [
+        read(factur_x_xml(RECORDS[name]), f"ram:{element}/udt:DateTimeString")
+        for name in ("standard", "supplied on several days", "supplied on retirement", "consolidated")
+        for element in ("OccurrenceDateTime", "StartDateTime", "EndDateTime")
+    ]
+    assert found == [["20261115"], [], [], [], ["20261003"], ["20261029"], *[[]] * 6]
 
 
 def test_an_invoice_that_a_card_pays_names_the_card_and_no_bank_account() -> None:

@@ -1,5 +1,8 @@
 """Live invoices wait until the settings about the seller are given."""
 
+import json
+from datetime import timedelta
+
 import httpx
 import msgspec
 import pytest
@@ -7,13 +10,17 @@ from msgspec import structs
 
 from tests.money.invoices.billing import Billing, pdf_of
 from tests.support.command import output_of, tonne
-from tests.support.world import SELLER, World
+from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.cli.operations.doctor import find_waiting
+from tonne.apps.lookup.order_view import CLIENT, describe_order
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
+from tonne.selling.accounts.model import Billing as BillingMode
+from tonne.selling.accounts.tax.tax_profile import set_tax_profile
+from tonne.selling.orders.store import find_by_id
 
 CHECK = "live invoices are not held back by missing settings"
 
@@ -115,3 +122,70 @@ async def test_a_free_live_order_does_not_wait(unset: Billing, world: World) -> 
     await unset.execute("UPDATE orders SET total_cost_minor = 0, offset_cost_minor = 0, commission_minor = 0")
     await unset.work()
     assert await unset.status(structs.replace(order)) == "paid"
+
+
+BUYER_CHECK = "live invoices are not held back by the address of the buyer"
+TAXED = {"tax_treatment": "standard", "tax_rate": "19", "seller_country": "DE", "seller_vat_id": "DE136695976"}
+
+
+def taxed(billing: Billing) -> Billing:
+    settings = msgspec.structs.replace(billing.settings, **TAXED)
+    return Billing(Services(billing.database, settings, billing.clock), billing.clock)
+
+
+async def test_a_live_invoice_with_tax_waits_for_the_address_of_the_buyer(
+    billing: Billing, world: World, populated_db: Database
+) -> None:
+    billing, ours = taxed(billing), world.ours_live.scope
+    settings, clock = billing.settings, billing.clock
+    test_order = await billing.place_order(world.ours_test.scope)
+    order = await billing.place_order(ours)
+    for _ in range(2):
+        await billing.work()
+        clock.now += HELD_BACK_RETRY
+    assert (await billing.invoice(test_order)).reference == "TN-TEST-000001"
+    assert await billing.fetchval("SELECT last_number FROM invoice_series WHERE mode = 'live'") == 0
+    # The client hears of it once.
+    assert (await billing.event_types(order)).count("order.payment_updated") == 1
+    async with populated_db.transaction() as tx:
+        document = await find_by_id(tx, ours, order.id)
+        assert document is not None
+        assert json.loads(document)["hold_reason"] == "buyer_details_missing"
+        described = await describe_order(tx, order, settings)
+        assert "the buyer's street, postcode, city, country are missing" in described.invoice_state
+        assert described.next_by == CLIENT
+        waiting = await find_waiting(tx, settings, clock())
+        assert [order.id in place for place in waiting[BUYER_CHECK]] == [True]
+        assert CHECK not in waiting
+        await set_tax_profile(tx, ours.organisation_id, ADDRESS, by=TESTER.at(clock()))
+    await billing.work()
+    invoice = await billing.invoice(order)
+    assert invoice.read_record().buyer.address_lines == ["Hafenstraße 12", "20457 Hamburg", "Germany"]
+    async with populated_db.transaction() as tx:
+        assert BUYER_CHECK not in await find_waiting(tx, settings, clock())
+        document = await find_by_id(tx, ours, order.id)
+        assert document is not None
+        assert "hold_reason" not in json.loads(document)
+    await billing.check_invariants()
+
+
+async def test_a_consolidated_invoice_waits_for_the_address_of_the_buyer(
+    billing: Billing, world: World, populated_db: Database
+) -> None:
+    billing, ours = taxed(billing), world.ours_live.scope
+    settings, clock = billing.settings, billing.clock
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY)
+    order = await billing.place_order(ours)
+    await billing.issue.run_once()
+    clock.now += timedelta(days=32)
+    await billing.work()
+    assert await billing.fetchval("SELECT count(*) FROM invoices") == 0
+    async with populated_db.transaction() as tx:
+        [place] = (await find_waiting(tx, settings, clock()))[BUYER_CHECK]
+        assert "1 orders of EUR are to be billed together" in place
+        await set_tax_profile(tx, ours.organisation_id, ADDRESS, by=TESTER.at(clock()))
+    clock.now += HELD_BACK_RETRY
+    await billing.work()
+    assert (await billing.invoice(order)).order_count == 1
+    async with populated_db.transaction() as tx:
+        assert BUYER_CHECK not in await find_waiting(tx, settings, clock())

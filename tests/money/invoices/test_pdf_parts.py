@@ -14,7 +14,7 @@ from tests.support.pdf_pages import outside, page_texts
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.pdf import invoice_pdf
-from tonne.money.invoices.documents.record import Closing, InvoiceRecord
+from tonne.money.invoices.documents.record import Closing, InvoicePeriod, InvoiceRecord
 
 STANDARD = document(line("standard", "19"))
 REVERSE = document(line("reverse_charge"))
@@ -82,10 +82,21 @@ def test_taxes_are_listed_by_rate() -> None:
 def test_references_ids_and_dates_are_printed() -> None:
     text = text_of(REVERSE)
     for said in (
-        *("Tax ID DE136695976", "Registered HRB 12345", "Tax ID FR83404833048", "PO 4711", "flight-2026-11-15-0042"),
+        *("VAT ID DE136695976", "Registered HRB 12345", "VAT ID FR83404833048", "PO 4711", "flight-2026-11-15-0042"),
         *("Paris office", "SUPPLIED ON 15 November 2026", "ord_06gtv1alff3htg9thvlvj59t20"),
     ):
         assert said in text
+
+
+def test_the_date_of_supply_is_printed_or_where_it_will_be() -> None:
+    later = "Supply: on retirement. Its date is on the certificate."
+    month = document(line("standard", "19"), supplied_on=None, supply=InvoicePeriod("2026-10-03", "2026-10-29"))
+    said = "SUPPLIED FROM 3 October 2026 SUPPLIED TO 29 October 2026"
+    assert [(said in text_of(each), later in text_of(each)) for each in (REVERSE, month, consolidated(2))] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_a_consolidated_invoice_itemises_orders_and_clients() -> None:

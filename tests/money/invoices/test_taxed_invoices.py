@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.money.invoices.billing import Billing, pdf_of
-from tests.support.world import TESTER, World
+from tests.support.world import ADDRESS, TESTER, World
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
@@ -17,7 +17,7 @@ from tonne.platform.values.amounts import TaxTreatment
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 CHECK = "live invoices are not held back by missing settings"
-FRENCH = {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}
+FRENCH = ADDRESS | {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}
 GERMAN_SELLER = {"seller_country": "DE", "seller_vat_id": "DE136695976"}
 
 
@@ -34,7 +34,7 @@ def with_settings(billing: Billing, **changes: object) -> None:
 
 
 async def test_an_invoice_asks_for_the_amount_due_and_shows_the_tax(billing: Billing, world: World) -> None:
-    await give_profile(billing, world, treatment=TaxTreatment.STANDARD, rate=Decimal("0.19"), country="DE")
+    await give_profile(billing, world, treatment=TaxTreatment.STANDARD, rate=Decimal("0.19"), **ADDRESS)
     with_settings(billing, **GERMAN_SELLER)
     order = await billing.place_order(world.ours_live.scope)
     assert order.priced is not None
@@ -54,7 +54,7 @@ async def test_an_invoice_asks_for_the_amount_due_and_shows_the_tax(billing: Bil
 
 
 async def test_later_changes_do_not_affect_a_priced_order(billing: Billing, world: World) -> None:
-    await give_profile(billing, world, treatment=TaxTreatment.STANDARD, rate=Decimal("0.19"))
+    await give_profile(billing, world, treatment=TaxTreatment.STANDARD, rate=Decimal("0.19"), **ADDRESS)
     with_settings(billing, **GERMAN_SELLER)
     order = await billing.place_order(world.ours_live.scope)
     await give_profile(billing, world, treatment=TaxTreatment.STANDARD, rate=Decimal("0.25"))
@@ -65,7 +65,7 @@ async def test_later_changes_do_not_affect_a_priced_order(billing: Billing, worl
 
 
 async def test_a_note_is_the_organisations_own_or_the_sellers(billing: Billing, world: World) -> None:
-    with_settings(billing, **GERMAN_SELLER, tax_note_reverse_charge="Steuerschuldnerschaft des Leistungsempfängers")
+    with_settings(billing, **GERMAN_SELLER, seller_language="de")
     await give_profile(billing, world, **FRENCH)
     notes = []
     for note in (None, "Autoliquidation"):
@@ -73,7 +73,7 @@ async def test_a_note_is_the_organisations_own_or_the_sellers(billing: Billing, 
         order = await billing.place_order(world.ours_live.scope)
         await billing.work()
         notes.append((await billing.invoice(order)).read_record().taxes[0].note)
-    assert notes == ["Steuerschuldnerschaft des Leistungsempfängers", "Autoliquidation"]
+    assert notes == ["Reverse charge / Steuerschuldnerschaft des Leistungsempfängers", "Autoliquidation"]
     assert "Autoliquidation" in pdf_of((await billing.mails())[-1])
 
 

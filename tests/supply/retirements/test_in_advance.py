@@ -1,5 +1,7 @@
 """Certificates say which credits were retired before they were assigned to the order."""
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from tests.supply.retirements.shop import TONNE, Shop
@@ -7,6 +9,7 @@ from tests.support.certificates import LINE, RECORD
 from tests.support.pdf_pages import outside, page_texts
 from tonne.supply.certificates.pdf import certificate_pdf
 from tonne.supply.certificates.record import CertificateRecord, RetiredInAdvance
+from tonne.supply.certificates.store import supply_day
 
 MARGIN_MM = 10
 
@@ -17,7 +20,9 @@ async def test_people_a6_credits_of_a_pre_retired_lot_say_so(live: Shop) -> None
     order = await live.buy(await live.account("Ada"), 2_300_000, "wind")
     live.clock.turn_to(3, 4)
     await live.work()
-    lines = (await live.certificate(order))["lines"]
+    certificate = await live.certificate(order)
+    lines = certificate["lines"]
+    assert certificate["supplied_on"] == (await live.shown(order))["supplied_on"] == "2026-03-04"
     assert [line["retired_on"] for line in lines] == ["2025-05-06"] * 2
     said = {"retired_by": "Tonne", "assigned_to": "Ada", "assigned_on": "2026-03-04"}
     assert [line["in_advance"] for line in lines] == [said, said]
@@ -29,11 +34,25 @@ async def test_people_a6_credits_that_are_retired_for_the_order_do_not(live: Sho
     await live.supply("A", 2020, 10)
     order = await live.buy(await live.account("Ada"), 2 * TONNE, "wind")
     await live.work()
+    assert "supplied_on" not in await live.shown(order)
     live.clock.turn_to(3, 9)
     await live.confirm(*await live.work_list())
     await live.work()
-    (line,) = (await live.certificate(order))["lines"]
+    certificate = await live.certificate(order)
+    (line,) = certificate["lines"]
     assert (line["retired_on"], line["in_advance"]) == ("2026-03-09", None)
+    assert certificate["supplied_on"] == (await live.shown(order))["supplied_on"] == "2026-03-09"
+
+
+def test_the_date_of_supply_is_that_of_the_last_credits() -> None:
+    now = datetime(2026, 12, 31, tzinfo=UTC)
+    early, late = (msgspec.structs.replace(LINE, retired_on=day) for day in ("2026-03-01", "2026-04-01"))
+    assigned = msgspec.structs.replace(early, in_advance=RetiredInAdvance("Seller", "Ada", "2026-05-01"))
+    assert [supply_day(lines, now).isoformat() for lines in ([late, early], [late, assigned], [])] == [
+        "2026-04-01",
+        "2026-05-01",
+        "2026-12-31",
+    ]
 
 
 async def test_people_a6_a_later_fraction_of_a_retired_unit_was_retired_in_advance(live: Shop) -> None:

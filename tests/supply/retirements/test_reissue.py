@@ -58,6 +58,7 @@ async def test_a_new_certificate_replaces_the_old_one(live: Shop) -> None:
     live.clock.turn_to(5, 2)
     await reissue(live, order, "Ada GmbH")
     new = await live.certificate(order)
+    assert new["supplied_on"] == old["supplied_on"] == (await live.shown(order))["supplied_on"]
     assert new["number"] != old["number"]
     assert (new["beneficiary"], new["issued_at"][:10]) == ("Ada GmbH", "2026-05-02")
     assert new["replaces"] == {"number": old["number"], "reason": "The name was misspelt."}

@@ -83,7 +83,7 @@ class OrderEventData(Model):
 
 
 class Order(Model):
-    """Every field is always present, but for the last seven. What is not known yet is null or an empty list."""
+    """Every field is always present, but for the last eight. What is not known yet is null or an empty list."""
 
     id: str
     """Id of the order."""
@@ -144,9 +144,10 @@ class Order(Model):
     beneficiary: Beneficiary
     """In whose name the certificate is issued."""
     hold_reason: HoldReason | None
-    """Present only while a `placed` order of an account with credit is not fulfilled yet. `credit_limit_reached`: with
-    it, unpaid orders would exceed the credit limit. The order is fulfilled as soon as it is paid, or others are, or
-    the limit is raised.
+    """Present only while a `placed` order is on hold. `credit_limit_reached`: its account has credit, and with it
+    unpaid orders would exceed the limit. The order is fulfilled as soon as it is paid, or others are, or the limit
+    is raised. `buyer_details_missing`: its invoice needs the address of your organisation, which somebody enters in
+    the dashboard.
     """
     quote_id: str | None
     """The locked quote that fixed its price. Present only if it was placed with one."""
@@ -164,6 +165,10 @@ class Order(Model):
     """
     certificate_expected_on: dt.date | None
     """Present with `certificate_state`: when the new certificate is expected."""
+    supplied_on: dt.date | None
+    """The date of supply: the day when the last of its credits were retired, or were assigned to it if they had been
+    retired in advance. Present only once complete. Another certificate does not change it.
+    """
 
 
 OrderType = Literal["quantity", "value"]
@@ -257,7 +262,7 @@ class Beneficiary(Model):
     """Name on the certificate."""
 
 
-HoldReason = Literal["credit_limit_reached"]
+HoldReason = Literal["buyer_details_missing", "credit_limit_reached"]
 
 
 OrderCertificateState = Literal["being_replaced"]
@@ -366,9 +371,9 @@ class OrderCompletedEvent(Model):
 
 
 class OrderPaymentUpdatedEvent(Model):
-    """The payment of an order changed, but not its status. An order that was fulfilled on credit was paid, the account
-    reached its credit limit (`hold_reason`), money was refunded, or the payment was disputed. Compare
-    `payment_state`, `refunded_amount` and `hold_reason`.
+    """The payment of an order changed, but not its status. An order that was fulfilled on credit was paid, the order is
+    on hold (`hold_reason`), money was refunded, or the payment was disputed. Compare `payment_state`,
+    `refunded_amount` and `hold_reason`.
     """
 
     event_type: Literal["order.payment_updated"]
@@ -1640,6 +1645,8 @@ class Certificate(Model):
     """SHA-256 of the beneficiary's logo on the PDF, in hexadecimal: the logo of the account's Sustainability page when
     the certificate was issued. Null without one, and if the beneficiary is not the account's own.
     """
+    supplied_on: dt.date | None
+    """The date of supply of the order. Null in certificates that were issued before this field existed."""
     state: CertificateState
     """`valid`; `replaced` by another certificate of the order; `withdrawn`: nothing replaces it."""
     replaced_by: str | None

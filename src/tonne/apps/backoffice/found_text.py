@@ -1,35 +1,29 @@
-"""Turns what a check has found into HTML: ids become links, amounts get their decimals."""
+"""Turns what a check has found into HTML: ids become links."""
 
 import re
 from collections.abc import Mapping
 
-from babel import Locale
 from markupsafe import Markup, escape
-
-from tonne.platform.web import visitor
 
 _PARTS = re.compile(
     r"(?P<id>\b[a-z]{2,4}_[0-9a-z]{26}\b)"
     r"|(?<=\binvoice )(?P<number>[A-Z][A-Z0-9-]*[0-9])\b"
-    r"|(?P<amount>\b\d+) minor units of (?P<currency>[A-Z]{3})\b"
     r"|`(?P<command>[^`]+)`"
 )
 
 
-def found_text(text: str, pages: Mapping[str, str], locale: Locale) -> Markup:
+def found_text(text: str, pages: Mapping[str, str]) -> Markup:
     """`pages` has the address of the page of an object, without its id, by the prefix of the id; also `invoice`."""
     parts, end = [], 0
     for match in _PARTS.finditer(text):
-        parts += [escape(text[end : match.start()]), _part(match, pages, locale)]
+        parts += [escape(text[end : match.start()]), _part(match, pages)]
         end = match.end()
     return Markup("").join([*parts, escape(text[end:])])
 
 
-def _part(match: re.Match[str], pages: Mapping[str, str], locale: Locale) -> Markup:
+def _part(match: re.Match[str], pages: Mapping[str, str]) -> Markup:
     if match["command"] is not None:
         return Markup("<code>{}</code>").format(match["command"])
-    if match["amount"] is not None:
-        return escape(visitor.money(int(match["amount"]), match["currency"], locale))
     name = match["number"] or match["id"]
     page = pages.get("invoice" if match["number"] else name.partition("_")[0])
     if page is None:

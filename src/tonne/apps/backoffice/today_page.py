@@ -17,7 +17,6 @@ from tonne.platform.db.queues import Topic, WaitingCheck
 from tonne.platform.http.route import Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
-from tonne.platform.web.visitor import locale_of
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.retirements.confirmations.work_list import IS_HELD
 from tonne.supply.stock.supply_cover import cover_of, read_sales
@@ -173,6 +172,5 @@ class TodayPage(DashboardPage, frozen=True):
 
 
 def _writer(viewer: OperatorViewer) -> Callable[[str], Markup]:
-    locale = locale_of(viewer.request.headers.get(b"accept-language", b"").decode("latin-1"))
     pages = {prefix: f"{viewer.base}{path}" for prefix, path in OBJECT_PAGES.items()}
-    return lambda text: found_text(text, pages, locale)
+    return lambda text: found_text(text, pages)

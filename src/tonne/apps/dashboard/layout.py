@@ -64,6 +64,7 @@ NOTICES = {
     "bundle_disabled": "The bundle is off sale.",
     "import_discarded": "The file is discarded. Nothing was changed.",
     "ordered": "The order is placed.",
+    "address": "The address is saved. Invoices that waited for it are issued within a minute.",
     "account_opened": "The client account is open.",
     "account_saved": "The account is saved.",
     "account_mix": "The default mix is saved.",

@@ -116,6 +116,8 @@ def _reason(order: FoundOrder, waiting: _Waiting) -> str | None:  # noqa: PLR091
             return f"Waits for a price: no exchange rate for {order.currency}, or a bundle that is not on sale."
         case OrderStatus.PLACED if order.hold_reason == HoldReason.CREDIT_LIMIT_REACHED:
             return "On hold: the credit limit of its account is reached."
+        case OrderStatus.PLACED if order.hold_reason == HoldReason.BUYER_DETAILS_MISSING:
+            return "On hold: its invoice needs the address of the buyer."
         case OrderStatus.PLACED:
             return _payment_reason(order, waiting)
         case OrderStatus.PAID if order.payment_state == PaymentState.DISPUTED:

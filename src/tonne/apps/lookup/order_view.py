@@ -18,10 +18,9 @@ from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries, web
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm
 from tonne.money.cards.timeline import charge_timeline
 from tonne.money.invoices import timeline
-from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.billing_store import find_group_of
 from tonne.money.invoices.issuing.collect_orders import is_above_credit_limit
-from tonne.money.invoices.issuing.issue_invoices import is_held_back
+from tonne.money.invoices.issuing.issue_invoices import find_held_back
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
@@ -84,10 +83,9 @@ async def describe_order(tx: Connection, order: Order, settings: Settings) -> Sh
     state = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
     waits_for, next_by = _next_step(order, invoice)
     is_collected = invoice is None and await find_group_of(tx, order) is not None
-    if invoice is None and is_held_back(order, settings):
-        missing = ", ".join(missing_settings(settings, order.tax.treatment))
-        state = f"waits, because {missing} are not set. Set them and restart Tonne."
-        waits_for, next_by = "its invoice", OPERATOR
+    if invoice is None and (lacks := await find_held_back(tx, order, settings)):
+        state = f"waits, because {lacks.reason}"
+        waits_for, next_by = "its invoice", OPERATOR if lacks.settings else CLIENT
     elif order.status is OrderStatus.PLACED and is_collected:
         state = "not issued yet: the order is billed together with others"
         waits_for, next_by = "its consolidated invoice, at the end of the month or at the threshold", SERVICE

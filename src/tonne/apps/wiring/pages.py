@@ -29,6 +29,7 @@ from tonne.apps.lookup.order_actions import OrderActions
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.routes import all_routes
 from tonne.apps.workspace.accounts_page import AccountPage, AccountsPage
+from tonne.apps.workspace.address_page import AddressPage
 from tonne.apps.workspace.audit_page import AuditLogPage
 from tonne.apps.workspace.buy_page import BuyPage
 from tonne.apps.workspace.certificates_page import AuditPacksPage, CertificatesPage
@@ -61,6 +62,7 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         OrderOfMember(*page, _order_desk(parts, limit_name="order_mails")).section(),
         InvoicesPage(*page, parts.render_invoice).section(),
         StatementPage(*page).section(),
+        AddressPage(*page).section(),
         *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
         *(each(*page).section() for each in (HistoryPage, AuditPacksPage, JumpPage, PeoplePage, AuditLogPage)),
     )

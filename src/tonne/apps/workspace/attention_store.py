@@ -82,14 +82,28 @@ async def list_failing_webhooks(connection: Connection, tenant: Tenant) -> list[
 
 
 COUNT_ON_HOLD = """
-SELECT count(*) FROM (SELECT FROM orders WHERE organisation_id = $1 AND mode = $2 AND hold_reason IS NOT NULL
-                        AND status = 'placed' LIMIT 100) AS held
+SELECT count(*) FROM (SELECT FROM orders WHERE organisation_id = $1 AND mode = $2
+                        AND hold_reason = 'credit_limit_reached' AND status = 'placed' LIMIT 100) AS held
 """
 
 
 async def count_orders_on_hold(connection: Connection, tenant: Tenant) -> int:
+    """Those above the credit limit of their account."""
     count: int = await connection.fetchval(COUNT_ON_HOLD, *tenant)
     return count
+
+
+NEEDS_ADDRESS = """
+SELECT EXISTS (SELECT FROM orders WHERE organisation_id = $1 AND mode = $2
+                 AND hold_reason = 'buyer_details_missing' AND status = 'placed')
+    OR EXISTS (SELECT FROM billing_groups WHERE organisation_id = $1 AND mode = $2 AND buyer_details_missing
+                 AND order_count > 0)
+"""
+
+
+async def needs_address(connection: Connection, tenant: Tenant) -> bool:
+    """Whether invoices of the organisation wait for its address."""
+    return await connection.fetchval(NEEDS_ADDRESS, *tenant) is True
 
 
 class ExpiringCard(NamedTuple):
@@ -235,6 +249,9 @@ async def list_attention(
         since = visitor.day(webhook.failing_since, locale)
         text = f"The webhook {shown_url(webhook.url)} has been failing since {since}."
         found.append(Attention(text, True, _path_of("webhooks", webhook.id), "See why"))
+    if await needs_address(connection, tenant):
+        text = "Orders wait for their invoice, which needs the address of your organisation."
+        found.append(Attention(text, True, "/address", "Enter the address"))
     held = await count_orders_on_hold(connection, tenant)
     if held:
         subject = "1 order is" if held == 1 else f"{_count(held)} orders are"

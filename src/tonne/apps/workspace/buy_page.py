@@ -11,16 +11,18 @@ from tonne.apps.workspace.mix import default_shares, mix_rows, read_mix, typed_s
 from tonne.apps.workspace.payment_ways import PaymentWay, payment_ways
 from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.money.cards.stored_cards.stored_card_store import find_card
+from tonne.money.invoices.documents.held_back import missing_details
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, MAX_GRAMS, MassUnit, parse_typed, scaled, to_grams
-from tonne.platform.values.context import Actor, is_id, new_id
+from tonne.platform.values.context import Actor, Mode, is_id, new_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.directory import AccountDirectory, ListedAccount
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.model import Account, PaymentMethod, Terms
 from tonne.selling.accounts.organisations.change_organisation import check_name
+from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.catalogue.errors import BelowMinimumOrder, ChargeTooSmall, QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest
@@ -137,6 +139,8 @@ class _Buyer(msgspec.Struct, frozen=True):
     terms: Terms
     catalogue: Catalogue
     ways: tuple[PaymentWay, ...]
+    # Its invoice would wait for the address of the organisation.
+    lacks_address: bool
 
 
 class _Placed(msgspec.Struct):
@@ -164,6 +168,8 @@ class BuyPage(DashboardPage, frozen=True):
         if not account_id and not choices:
             return self.layout.page(viewer, "buy_nothing.html")
         buyer = await self._buyer(viewer, account_id or choices[0].id)
+        if buyer.lacks_address:
+            return see_other(f"{viewer.base}/address?then=buy")
         form = Form(
             {
                 "unit": ["t"],
@@ -189,6 +195,8 @@ class BuyPage(DashboardPage, frozen=True):
     async def order(self, viewer: MemberViewer, form: Form) -> Response:
         """A form that is sent twice places one order."""
         buyer = await self._buyer(viewer, form.value("account"))
+        if buyer.lacks_address:
+            return see_other(f"{viewer.base}/address?then=buy")
         purchase = read_purchase(form, buyer.account, buyer.catalogue, buyer.ways)
         if purchase is None:
             return await self._back(viewer, buyer, form)
@@ -216,11 +224,14 @@ class BuyPage(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             account = await require_account(connection, viewer, account_id)
             card = await find_card(connection, account.scope)
+            profile = await find_tax_profile(connection, viewer.organisation_id)
+        terms = await self.directory.terms_of(scope_of(viewer, account_id))
         return _Buyer(
             account,
-            await self.directory.terms_of(scope_of(viewer, account_id)),
+            terms,
             await self.catalogues.current(viewer.mode),
             payment_ways(account, card, takes_cards=takes_cards(self.settings, viewer.mode)),
+            lacks_address=viewer.mode is Mode.LIVE and bool(missing_details(terms.tax.treatment, profile)),
         )
 
     async def _review(

@@ -42,7 +42,7 @@ INVARIANTS = (
         "the counts of offset links match the paid orders",
         "The page of an offset link shows wrong payments: orders were paid without being counted.",
         """
-        SELECT format('offset link %s of account %s on %s: %s orders, %s g, %s minor units are not counted',
+        SELECT format('offset link %s of account %s on %s: %s orders, %s g, paid amounts of %s are not counted',
                       offset_link_id, account_id, day, sum(paid), sum(paid_grams), sum(paid_minor)) AS "where"
         FROM (SELECT orders.account_id, orders.offset_link_id,
                      (coalesce(charges.accepted_at, charges.settled_at, orders.created_at) AT TIME ZONE 'UTC')::date

@@ -98,7 +98,7 @@ class OrderCompletedEvent(_OrderEvent, tag=EventType.ORDER_COMPLETED.value):
 class OrderPaymentUpdatedEvent(_OrderEvent, tag=EventType.ORDER_PAYMENT_UPDATED.value):
     """The payment of an order changed, but not its status.
 
-    An order that was fulfilled on credit was paid, the account reached its credit limit (`hold_reason`), money was
+    An order that was fulfilled on credit was paid, the order is on hold (`hold_reason`), money was
     refunded, or the payment was disputed. Compare `payment_state`, `refunded_amount` and `hold_reason`.
     """
 

@@ -11,8 +11,9 @@ INVARIANTS = (
         FROM bank_transfers transfer {DONE_WITH_TRANSFER}
         WHERE transfer.amount_minor > 0 AND {REST_OF_TRANSFER} < 0
         UNION ALL
-        SELECT format('transfer %s: %s minor units assigned to invoice %s, %s refunded', received.transfer_id,
-                      received.minor, received.invoice_id, coalesce(refunded.minor, 0))
+        SELECT format('transfer %s: %s assigned to invoice %s, %s refunded', received.transfer_id,
+                      money_text(received.minor, of.currency), received.invoice_id,
+                      money_text(coalesce(refunded.minor, 0), of.currency))
         FROM (SELECT each.transfer_id, each.invoice_id, sum(each.amount_minor) AS minor
               FROM transfer_assignments each GROUP BY each.transfer_id, each.invoice_id) AS received
         FULL JOIN (SELECT each.transfer_id, each.invoice_id, sum(each.amount_minor) AS minor
@@ -20,6 +21,7 @@ INVARIANTS = (
                    WHERE each.invoice_id IS NOT NULL AND each.status IN ('planned', 'exported', 'returned')
                    GROUP BY each.transfer_id, each.invoice_id) AS refunded
           ON refunded.transfer_id = received.transfer_id AND refunded.invoice_id = received.invoice_id
+        JOIN bank_transfers of ON of.id = coalesce(received.transfer_id, refunded.transfer_id)
         WHERE coalesce(received.minor, 0) < coalesce(refunded.minor, 0)
         """,  # noqa: S608 - constants
     ),

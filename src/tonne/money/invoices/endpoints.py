@@ -9,7 +9,7 @@ from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import bills_others
 from tonne.money.invoices.issuing.billing_store import find_group_of
-from tonne.money.invoices.issuing.issue_invoices import is_held_back
+from tonne.money.invoices.issuing.issue_invoices import find_held_back
 from tonne.money.invoices.model import find_remaining
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.platform.db.database import Database
@@ -31,6 +31,10 @@ HELD_BACK = (
     "account. It is then issued automatically."
 )
 
+NEEDS_DETAILS = (
+    "The invoice of this order is not issued yet: it needs the address of your organisation. Enter it in the "
+    "dashboard, on the page Invoice address."
+)
 BILLED_LATER = (
     "This order is billed together with others, at the end of the month or when they reach the account's threshold. "
     "Its invoice is not issued yet."
@@ -61,8 +65,8 @@ class InvoiceEndpoints(Struct, frozen=True):
                 order = await load_order(connection, request.scope, order_id)
                 if order is None:
                     raise OrderNotFound
-                if is_held_back(order, self.settings):
-                    raise InvoiceNotAvailable(HELD_BACK)
+                if lacks := await find_held_back(connection, order, self.settings):
+                    raise InvoiceNotAvailable(HELD_BACK if lacks.settings else NEEDS_DETAILS)
                 is_waiting = await find_group_of(connection, order) is not None
                 raise InvoiceNotAvailable(BILLED_LATER if is_waiting else None)
             if await bills_others(connection, request.scope, invoice):

@@ -24,6 +24,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, format_money, format_tonnes
 from tonne.platform.values.context import Mode, is_id, new_id
 from tonne.platform.values.language import N_
+from tonne.platform.web.translate import translator
 from tonne.selling.accounts.model import Billing, PaymentMethod
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 from tonne.selling.orders.model import Order, OrderKey
@@ -167,12 +168,13 @@ def compose_invoice(
         raise LookupError(f"order {order.id} has no price")
     terms, tax_minor = TaxTerms(order.tax.treatment, order.tax.rate), order.tax.tax_minor or 0
     treatment: Treatment = terms.treatment.value
+    part = terms, priced.total_cost_minor, tax_minor
     rate = rate_text(terms)
     due_on = issued_on + timedelta(days=settings.invoice_due_days)
     reference = reference_of(mode, number)
     lines = [
         InvoiceLine(
-            description=line.bundle_name,
+            description=nature_of(line.bundle_name, order.language),
             quantity=format_tonnes(line.quantity_grams),
             unit_price=format_money(line.unit_price_minor, currency),
             amount=format_money(line.offset_cost_minor, currency),
@@ -188,8 +190,8 @@ def compose_invoice(
         due_on=due_on.isoformat(),
         order_id=order.id,
         language=order.language,
-        seller=seller_of(settings),
-        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
+        seller=seller_of(settings, order.language),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax, order.language),
         currency=currency,
         lines=lines,
         fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency), treatment, rate),
@@ -197,8 +199,8 @@ def compose_invoice(
         bank=bank_of(settings, currency),
         reference=reference,
         note=TEST_NOTE if mode is Mode.TEST else None,
-        taxes=taxes_of([(terms, priced.total_cost_minor, tax_minor)], currency, organisation.tax, settings),
-        supplied_on=order.created_at.astimezone(UTC).date().isoformat(),
+        taxes=taxes_of([part], currency, organisation.tax, settings, language=order.language),
+        supplied_on=None if order.supplied_on is None else order.supplied_on.isoformat(),
         account=client_name,
         order_reference=_own_reference(order),
     )
@@ -218,6 +220,12 @@ def compose_invoice(
         due_on=due_on,
         record=msgspec.json.encode(record),
     )
+
+
+def nature_of(bundle: str, language: str) -> str:
+    """What is sold, in the language of the document."""
+    _ = translator(language)
+    return _("Retirement of carbon credits: %(bundle)s", bundle=bundle)
 
 
 def billed_order(invoice: Invoice, order: Order) -> BilledOrder:

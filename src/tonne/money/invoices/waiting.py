@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tonne.money.invoices.documents.seller_details import missing_settings
+from tonne.money.invoices.documents.held_back import held_back_by
 from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, TaxTreatment
+from tonne.platform.values.language import LANGUAGES
+from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
 
 def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
@@ -17,8 +19,12 @@ def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
 
 
 def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
-    """What is missing for orders of each tax treatment, as JSON."""
-    missing = {treatment.value: missing_settings(settings, treatment) for treatment in TaxTreatment}
+    """What is missing for orders of each tax treatment and language, as JSON."""
+    missing = {
+        f"{treatment} {language}": held_back_by(treatment, TaxProfile(), settings, language).settings
+        for treatment in TaxTreatment
+        for language in LANGUAGES
+    }
     return (json.dumps(missing),)
 
 
@@ -65,13 +71,20 @@ WAITING = (
         "Set the TONNE_ variables named below and restart Tonne: the worker then issues and mails the invoices.",
         """
         SELECT format('order %s of account %s, placed at %s: %s not set', orders.id, orders.account_id,
-                      to_char(orders.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-                      (SELECT string_agg(name, ', ')
-                       FROM jsonb_array_elements_text($1::jsonb -> orders.tax_treatment) AS name)) AS "where"
+                      to_char(orders.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), missing.names)
+               AS "where"
         FROM orders
+        LEFT JOIN tax_profiles profile ON profile.organisation_id = orders.organisation_id
+        CROSS JOIN LATERAL (
+            SELECT string_agg(name, ', ') AS names
+            FROM jsonb_array_elements_text($1::jsonb -> (orders.tax_treatment || ' ' || orders.language)) AS name
+            -- The organisation may have a note of its own.
+            WHERE name NOT LIKE 'TONNE_TAX_NOTE_%' OR profile.legal_note IS NULL
+               OR profile.treatment <> orders.tax_treatment
+        ) AS missing
         WHERE orders.mode = 'live' AND orders.status = 'placed' AND orders.payment_method = 'invoice'
           AND orders.next_attempt_at IS NOT NULL AND orders.total_cost_minor > 0
-          AND jsonb_array_length($1::jsonb -> orders.tax_treatment) > 0
+          AND missing.names IS NOT NULL
           AND NOT EXISTS (SELECT FROM invoice_orders billed
                           WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
           AND NOT EXISTS (SELECT FROM unbilled_orders unbilled
@@ -82,8 +95,30 @@ WAITING = (
         topic=Topic.INVOICES,
     ),
     WaitingCheck(
+        "live invoices are not held back by the address of the buyer",
+        "Live orders wait for their invoices, because an invoice with tax states the full address of the buyer.",
+        "Ask the customer to enter it on the page Invoice address, or set it with `tonne org tax`: the worker then "
+        "issues and mails the invoices.",
+        """
+        SELECT waiting."where"
+        FROM (SELECT created_at AS since, format('order %s of organisation %s, placed on %s', id, organisation_id,
+                     to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+              FROM orders WHERE mode = 'live' AND status = 'placed' AND hold_reason = 'buyer_details_missing'
+              UNION ALL
+              SELECT min(unbilled.placed_at), format('organisation %s: %s orders of %s are to be billed together',
+                     grouped.organisation_id, grouped.order_count, grouped.currency)
+              FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
+              WHERE grouped.mode = 'live' AND grouped.buyer_details_missing
+              GROUP BY grouped.id) AS waiting
+        WHERE waiting.since < $1::timestamptz
+        ORDER BY waiting.since
+        """,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
         "live consolidated invoices are issued within an hour",
-        "Orders should have been billed together: settings about the seller are missing, or no worker is running.",
+        "Orders should have been billed together: settings about the seller or the address of the buyer are missing, "
+        "or no worker is running.",
         "Set TONNE_SELLER_NAME, TONNE_SELLER_ADDRESS, TONNE_SELLER_TAX_ID and TONNE_BANK_IBAN, and check that `tonne "
         "worker` is running and what it logs.",
         """
@@ -105,10 +140,10 @@ WAITING = (
         "Ask for payment of the open invoices, see `tonne invoice ageing`, or raise the limit with `tonne account "
         "update --credit-limit`.",
         """
-        SELECT format('account %s of organisation %s: %s orders wait since %s, the limit is %s minor units of %s',
+        SELECT format('account %s of organisation %s: %s orders wait since %s, the limit is %s',
                       accounts.id, accounts.organisation_id, count(*),
-                      to_char(min(orders.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD'), accounts.credit_limit_minor,
-                      accounts.currency) AS "where"
+                      to_char(min(orders.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
+                      money_text(accounts.credit_limit_minor, accounts.currency)) AS "where"
         FROM accounts JOIN orders ON orders.account_id = accounts.id
         WHERE accounts.mode = 'live' AND accounts.fulfil = 'on_order' AND orders.status = 'placed'
           AND orders.hold_reason = 'credit_limit_reached' AND orders.created_at < $1::timestamptz
@@ -124,8 +159,9 @@ WAITING = (
         "Ask the customer for payment; `tonne invoice ageing` lists what is open. If it is not expected any more, run "
         "`tonne invoice write-off`.",
         """
-        SELECT format('invoice %s of organisation %s: %s minor units of %s, due on %s', invoices.reference,
-                      invoices.organisation_id, invoices.total_minor - invoices.credited_minor, invoices.currency,
+        SELECT format('invoice %s of organisation %s: %s, due on %s', invoices.reference,
+                      invoices.organisation_id,
+                      money_text(invoices.total_minor - invoices.credited_minor, invoices.currency),
                       invoices.due_on) AS "where"
         FROM invoices
         WHERE invoices.mode = 'live' AND invoices.status = 'open'
@@ -146,8 +182,8 @@ WAITING = (
         "Another person than the one who requested it approves it in the browser: `tonne invoice approve-write-off` "
         "prints the link. `tonne invoice reinstate` withdraws it.",
         """
-        SELECT format('invoice %s of organisation %s: %s minor units of %s, requested by %s', invoices.reference,
-                      invoices.organisation_id, written.amount_minor, invoices.currency,
+        SELECT format('invoice %s of organisation %s: %s, requested by %s', invoices.reference,
+                      invoices.organisation_id, money_text(written.amount_minor, invoices.currency),
                       written.requested_by) AS "where"
         FROM write_offs written JOIN invoices ON invoices.id = written.invoice_id
         WHERE written.state = 'approval' AND written.requested_at < $1::timestamptz - interval '3 days'
@@ -188,8 +224,9 @@ WAITING = (
         "A customer transferred less than the total, and the rest did not arrive.",
         "Ask the customer for the rest, or accept it with `tonne invoice settle`.",
         """
-        SELECT format('invoice %s: %s of %s minor units of %s received, last at %s', invoices.reference,
-                      received.minor, invoices.total_minor - invoices.credited_minor, invoices.currency,
+        SELECT format('invoice %s: %s of %s received, last at %s', invoices.reference,
+                      money_text(received.minor, invoices.currency),
+                      money_text(invoices.total_minor - invoices.credited_minor, invoices.currency),
                       to_char(received.last_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
         FROM invoices
         CROSS JOIN LATERAL (SELECT sum(each.amount_minor) AS minor, max(each.created_at) AS last_at
@@ -207,8 +244,9 @@ WAITING = (
         "If it pays an invoice, run `tonne transfer assign`; otherwise `tonne transfer return`. `tonne transfer list` "
         "shows all.",
         """
-        SELECT format('transfer %s of %s: %s minor units of %s from %s, %s', transfer.id, transfer.booked_on,
-                      transfer.amount_minor, transfer.currency, left(transfer.payer, 50), transfer.state) AS "where"
+        SELECT format('transfer %s of %s: %s from %s, %s', transfer.id, transfer.booked_on,
+                      money_text(transfer.amount_minor, transfer.currency), left(transfer.payer, 50),
+                      transfer.state) AS "where"
         FROM bank_transfers transfer
         WHERE transfer.state IN ('unmatched', 'overpaid') AND transfer.mode = 'live'
           AND transfer.imported_at < $1::timestamptz - interval '3 days'
@@ -223,8 +261,8 @@ WAITING = (
         "Run `tonne transfer returns`. `tonne transfer approve` prints the link to approve one. Then run "
         "`tonne transfer export-returns`, and import the next statement, or confirm with `tonne transfer returned`.",
         """
-        SELECT format('return %s of transfer %s: %s minor units of %s to %s, %s', sent.id, sent.transfer_id,
-                      sent.amount_minor, sent.currency, left(sent.to_name, 50), sent.status) AS "where"
+        SELECT format('return %s of transfer %s: %s to %s, %s', sent.id, sent.transfer_id,
+                      money_text(sent.amount_minor, sent.currency), left(sent.to_name, 50), sent.status) AS "where"
         FROM (SELECT *, sum(each.amount_minor) OVER (PARTITION BY each.to_iban, each.currency, each.status) AS together
               FROM (SELECT returns.*, transfer.currency, transfer.mode
                     FROM transfer_returns returns JOIN bank_transfers transfer ON transfer.id = returns.transfer_id

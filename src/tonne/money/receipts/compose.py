@@ -6,6 +6,7 @@ from email.message import EmailMessage
 
 from msgspec import Struct
 
+from tonne.money.invoices.documents.seller_details import printed_tax_id, vat_id_of
 from tonne.money.receipts.expected_completion import Expectation
 from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose
 from tonne.platform.db.database import Connection, columns
@@ -193,11 +194,12 @@ def _party_facts(settings: Settings, parties: Parties, wording: LocalWording) ->
     _ = wording.translate
     address = ", ".join(part.strip() for part in settings.seller_address.replace("\n", ";").split(";") if part.strip())
     seller = ", ".join(part for part in (one_line(settings.seller_name), address) if part)
-    tax_id = settings.seller_vat_id or settings.seller_tax_id
+    tax_id, vat_id = printed_tax_id(settings), vat_id_of(settings)
     return [
         (_("Merchant"), parties.merchant),
         (_("Sold by"), seller),
-        *([(_("Tax ID of the seller"), tax_id)] if tax_id else []),
+        *([(_("VAT ID of the seller"), vat_id)] if vat_id else []),
+        *([(_("Tax ID of the seller"), tax_id)] if tax_id and not vat_id else []),
     ]
 
 

@@ -103,7 +103,6 @@ def write_receipt(found: ReceiptFacts, wording: LocalWording, settings: Settings
     if priced is None:
         raise ValueError(f"order {order.id} has no price")
     due = priced.total_cost_minor if order.amount_due_minor is None else order.amount_due_minor
-    tax_id = seller.vat_id or seller.tax_id
     sums = [(_("Service fee"), wording.money(priced.commission_minor, currency))] if priced.commission_minor else []
     tax = tax_name(order, wording)
     if tax is not None:
@@ -117,7 +116,8 @@ def write_receipt(found: ReceiptFacts, wording: LocalWording, settings: Settings
         seller_name=one_line(seller.name),
         seller_lines=[
             *seller.address_lines,
-            *([_("Tax ID: %(tax_id)s", tax_id=tax_id)] if tax_id else []),
+            *([_("VAT ID: %(vat_id)s", vat_id=seller.vat_id)] if seller.vat_id else []),
+            *([_("Tax ID: %(tax_id)s", tax_id=seller.tax_id)] if seller.tax_id and not seller.vat_id else []),
             *([seller.email] if seller.email else []),
         ],
         merchant_label=_("Merchant"),

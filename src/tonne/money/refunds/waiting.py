@@ -10,8 +10,8 @@ WAITING = (
         "Run `tonne refund show` for the gateway's message. You may also refund at the gateway: the worker finds that "
         "and cancels its own attempt. `tonne refund retry` repeats it at once.",
         """
-        SELECT format('refund %s of order %s: %s minor units of %s, attempt %s%s', refunds.id, refunds.order_id,
-                      refunds.amount_minor, refunds.currency, refunds.attempt,
+        SELECT format('refund %s of order %s: %s, attempt %s%s', refunds.id, refunds.order_id,
+                      money_text(refunds.amount_minor, refunds.currency), refunds.attempt,
                       ': ' || nullif(coalesce(refunds.message, failed.message), '')) AS "where"
         FROM refunds LEFT JOIN refunds failed ON failed.id = refunds.repeats
         WHERE refunds.mode = 'live' AND refunds.method = 'card' AND refunds.state IN ('due', 'pending')
@@ -28,8 +28,8 @@ WAITING = (
         "Another person than the one who requested it approves it in the browser: `tonne refund approve` prints the "
         "link. Or run `tonne refund decline`.",
         """
-        SELECT format('refund %s of order %s: %s minor units of %s, requested by %s', id, order_id, amount_minor,
-                      currency, requested_by) AS "where"
+        SELECT format('refund %s of order %s: %s, requested by %s', id, order_id,
+                      money_text(amount_minor, currency), requested_by) AS "where"
         FROM refunds WHERE mode = 'live' AND state = 'approval' AND $1::timestamptz IS NOT NULL
         ORDER BY created_at
         """,
@@ -40,7 +40,7 @@ WAITING = (
         "The invoice was settled by hand, so no transfer is on record that could be returned.",
         "Send the money back, then run `tonne refund settle`.",
         """
-        SELECT format('refund %s of order %s: %s minor units of %s', id, order_id, amount_minor, currency) AS "where"
+        SELECT format('refund %s of order %s: %s', id, order_id, money_text(amount_minor, currency)) AS "where"
         FROM refunds WHERE mode = 'live' AND method = 'bank' AND state = 'due' AND return_ids = '{}'
           AND $1::timestamptz IS NOT NULL
         ORDER BY created_at
@@ -52,9 +52,9 @@ WAITING = (
         "A payer disputes a payment at their bank. Without evidence the money is lost. The order is held.",
         "Submit evidence at the gateway before the date; `tonne dispute show` has the gateway's id.",
         """
-        SELECT format('dispute %s of %s: %s minor units of %s, %s, evidence due %s', id,
-                      coalesce('order ' || order_id, 'charge ' || charge_id), amount_minor,
-                      currency, reason, coalesce(to_char(evidence_due, 'YYYY-MM-DD'), 'unknown')) AS "where"
+        SELECT format('dispute %s of %s: %s, %s, evidence due %s', id,
+                      coalesce('order ' || order_id, 'charge ' || charge_id), money_text(amount_minor, currency),
+                      reason, coalesce(to_char(evidence_due, 'YYYY-MM-DD'), 'unknown')) AS "where"
         FROM disputes WHERE mode = 'live' AND state = 'opened' AND $1::timestamptz IS NOT NULL
         ORDER BY evidence_due NULLS LAST, id
         """,
@@ -66,9 +66,10 @@ WAITING = (
         "Nothing happens until you decide.",
         "Run `tonne charge refund` to send it back, or `tonne charge accept` to accept it for the order.",
         """
-        SELECT format('charge %s of %s: %s %s were requested, %s arrived, see %s at %s', id,
+        SELECT format('charge %s of %s: %s were requested, %s arrived, see %s at %s', id,
                       coalesce('order ' || order_id, 'invoice ' || invoice_id),
-                      amount_minor, currency, coalesce(captured_minor || ' ' || captured_currency, 'another amount'),
+                      money_text(amount_minor, currency),
+                      coalesce(money_text(captured_minor, captured_currency), 'another amount'),
                       reference, gateway) AS "where"
         FROM charges WHERE mode = 'live' AND status = 'mismatched' AND $1::timestamptz IS NOT NULL
         ORDER BY settled_at

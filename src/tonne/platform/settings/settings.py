@@ -15,6 +15,7 @@ from tonne_verify.notes import SignatureType, VerifierKey
 
 MAX_WITNESSES = 16
 _LOCAL = "localhost"
+_TaxNote = Annotated[str, msgspec.Meta(max_length=500)]
 
 
 class WitnessAddress(NamedTuple):
@@ -188,11 +189,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     invoice_cancel_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 14
     tax_treatment: Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"] = "none"
     tax_rate: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?\Z")] = "0"
-    tax_note_reverse_charge: Annotated[str, msgspec.Meta(max_length=500)] = (
-        "Reverse charge: the recipient of the supply is liable for the tax."
-    )
-    tax_note_exempt: Annotated[str, msgspec.Meta(max_length=500)] = "Exempt from tax."
-    tax_note_outside_scope: Annotated[str, msgspec.Meta(max_length=500)] = "Outside the scope of tax."
+    seller_language: Literal["en", "de", "fr", "es", "it", "nl"] = "en"
+    cash_accounting: bool = False
+    tax_note_exempt_en: _TaxNote = ""
+    tax_note_exempt_de: _TaxNote = ""
+    tax_note_exempt_fr: _TaxNote = ""
+    tax_note_exempt_es: _TaxNote = ""
+    tax_note_exempt_it: _TaxNote = ""
+    tax_note_exempt_nl: _TaxNote = ""
+    tax_note_outside_scope_en: _TaxNote = ""
+    tax_note_outside_scope_de: _TaxNote = ""
+    tax_note_outside_scope_fr: _TaxNote = ""
+    tax_note_outside_scope_es: _TaxNote = ""
+    tax_note_outside_scope_it: _TaxNote = ""
+    tax_note_outside_scope_nl: _TaxNote = ""
     hold_organisation_percent: Annotated[int, msgspec.Meta(ge=1, le=100)] = 50
     hold_anonymous_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 20
     hold_anonymous_tonnes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 10

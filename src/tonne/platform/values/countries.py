@@ -24,6 +24,12 @@ _ALPHA_3 = dict(pair.split("=") for pair in _ALL.split())
 _ALPHA_2 = {code: short for short, long in _ALPHA_3.items() for code in (short, long)}
 COUNTRIES = frozenset(_ALPHA_3)
 EU_COUNTRIES = frozenset(_EU.split())
+# Those that have no postcodes, or in which addresses are complete without one.
+_WITHOUT_POSTCODES = """
+    AE AG AO AW BB BF BI BJ BO BS BW BZ CD CF CG CI CK CM CW DJ DM ER FJ GA GD GH GM GQ GY HK JM KI KM KN KP LY ML MO MR
+    MW NR NU PA QA RW SB SC SL SR SS ST SX SY TD TF TG TK TL TO TV UG VU YE ZW
+"""
+WITHOUT_POSTCODES = frozenset(_WITHOUT_POSTCODES.split())
 
 
 def alpha_2(code: str) -> str | None:

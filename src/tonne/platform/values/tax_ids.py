@@ -35,6 +35,11 @@ def is_eu_vat(text: str) -> bool:
     return bool(eu_vat.is_valid(text))
 
 
+def has_vat_prefix(text: str, country: str | None) -> bool:
+    """Whether it begins as the VAT numbers of the country do: with its code, or EL in Greece."""
+    return country is not None and text[:2] == ("EL" if country == "GR" else country)
+
+
 def _parse_eu_vat(text: str, country: str) -> str:
     prefix = "EL" if country == "GR" else country
     for candidate in (text, prefix + text):

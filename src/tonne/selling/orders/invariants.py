@@ -145,8 +145,9 @@ INVARIANTS = (
         "lines sum to their order, in grams and in money",
         "The lines of an order do not add up to its totals.",
         """
-        SELECT format('order %s of account %s: %s of %s g, %s of %s minor units', orders.id, orders.account_id,
-                      line.grams, orders.quantity_grams, line.cost_minor, orders.offset_cost_minor) AS "where"
+        SELECT format('order %s of account %s: %s of %s g, %s of %s', orders.id, orders.account_id,
+                      line.grams, orders.quantity_grams, money_text(line.cost_minor, orders.currency),
+                      money_text(orders.offset_cost_minor, orders.currency)) AS "where"
         FROM orders
         LEFT JOIN (SELECT account_id, order_id, sum(quantity_grams) AS grams, sum(offset_cost_minor) AS cost_minor
                    FROM order_lines GROUP BY account_id, order_id) line

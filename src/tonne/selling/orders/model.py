@@ -74,9 +74,12 @@ class PaymentState(StrEnum):
 
 
 class HoldReason(StrEnum):
-    """Why a placed order is not fulfilled before it is paid, although its account has credit."""
+    """What a placed order waits for beside its payment."""
 
+    # Its account has credit, and with this order unpaid orders would exceed it.
     CREDIT_LIMIT_REACHED = "credit_limit_reached"
+    # Its invoice needs the address of the buyer.
+    BUYER_DETAILS_MISSING = "buyer_details_missing"
 
 
 class OrderCertificateState(StrEnum):
@@ -218,6 +221,8 @@ class Order(msgspec.Struct, frozen=True):
     reference: str | None = None
     # Set when supply is allocated.
     projects: tuple[OrderProject, ...] = ()
+    # Set when the order is complete, and never changed: the date of supply.
+    supplied_on: date | None = None
     # Set when the order is complete.
     certificate_url: str | None = None
     public_certificate_url: str | None = None

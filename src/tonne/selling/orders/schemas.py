@@ -62,7 +62,7 @@ class BeneficiaryOut(msgspec.Struct):
 
 
 class OrderOut(msgspec.Struct):
-    """Every field is always present, but for the last seven.
+    """Every field is always present, but for the last eight.
 
     What is not known yet is null or an empty list.
     """
@@ -162,9 +162,10 @@ class OrderOut(msgspec.Struct):
     hold_reason: Annotated[
         model.HoldReason | msgspec.UnsetType,
         Meta(
-            description="Present only while a `placed` order of an account with credit is not fulfilled yet. "
-            "`credit_limit_reached`: with it, unpaid orders would exceed the credit limit. The order is fulfilled as "
-            "soon as it is paid, or others are, or the limit is raised.",
+            description="Present only while a `placed` order is on hold. `credit_limit_reached`: its account has "
+            "credit, and with it unpaid orders would exceed the limit. The order is fulfilled as soon as it is paid, "
+            "or others are, or the limit is raised. `buyer_details_missing`: its invoice needs the address of your "
+            "organisation, which somebody enters in the dashboard.",
         ),
     ] = msgspec.UNSET
     quote_id: Annotated[
@@ -200,6 +201,15 @@ class OrderOut(msgspec.Struct):
     certificate_expected_on: Annotated[
         date | msgspec.UnsetType,
         Meta(description="Present with `certificate_state`: when the new certificate is expected."),
+    ] = msgspec.UNSET
+    supplied_on: Annotated[
+        str | msgspec.UnsetType,
+        Meta(
+            description="The date of supply: the day when the last of its credits were retired, or were assigned to it "
+            "if they had been retired in advance. Present only once complete. Another certificate does not change it.",
+            extra_json_schema={"format": "date"},
+            examples=["2026-11-15"],
+        ),
     ] = msgspec.UNSET
 
 
@@ -317,6 +327,7 @@ def _order_out(order: model.Order) -> OrderOut:
         reference=msgspec.UNSET if order.reference is None else order.reference,
         certificate_state=msgspec.UNSET if replaced_on is None else model.OrderCertificateState.BEING_REPLACED,
         certificate_expected_on=msgspec.UNSET if replaced_on is None else replaced_on,
+        supplied_on=msgspec.UNSET if order.supplied_on is None else order.supplied_on.isoformat(),
     )
 
 

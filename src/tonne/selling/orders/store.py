@@ -86,11 +86,11 @@ MOVE_ORDERS = """
 UPDATE orders SET status = move.status, status_changed_at = $7, next_attempt_at = move.next_attempt_at,
                   wire_document = move.document, payment_state = move.payment_state,
                   refunded_minor = move.refunded_minor, failure_reason = move.failure_reason,
-                  cancellation_reason = move.cancellation_reason
+                  cancellation_reason = move.cancellation_reason, supplied_on = move.supplied_on
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[], $8::text[], $9::bigint[],
-            $10::text[], $11::text[])
+            $10::text[], $11::text[], $12::date[])
      AS move (account_id, id, expected, status, document, next_attempt_at, payment_state, refunded_minor,
-              failure_reason, cancellation_reason)
+              failure_reason, cancellation_reason, supplied_on)
 WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
 RETURNING orders.id
 """
@@ -110,6 +110,7 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
         *columns(moves, "order.scope.account_id, order.id, expected, order.status, document, next_attempt_at"),
         now,
         *columns(moves, "order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason"),
+        [move.order.supplied_on for move in moves],
     )
     return {row["id"] for row in rows}
 

@@ -17,6 +17,7 @@ def certificate_labels(record: CertificateRecord, _: Translator) -> dict[str, st
             "issued_on": _("Issued on"),
             "verify": _("Verify this certificate"),
             "order": _("Order %(id)s", id="{id}"),
+            "supplied": _("Date of supply: %(day)s", day="{day}"),
             "qr": _("QR code of the verification link"),
             "logo": _("Logo of the beneficiary"),
             "schedule": _("Schedule of retirements"),

@@ -112,6 +112,13 @@ class CertificateRecord(msgspec.Struct, frozen=True):
             examples=[None],
         ),
     ] = None
+    supplied_on: Annotated[
+        Day | None,
+        Meta(
+            description="The date of supply of the order. Null in certificates that were issued before this field "
+            "existed."
+        ),
+    ] = None
 
 
 def encode_record(record: CertificateRecord) -> bytes:

@@ -4,7 +4,7 @@ import re
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 import asyncpg
@@ -78,11 +78,25 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::t
 """
 
 
+def supply_day(lines: Sequence[certificate_record.CertificateLine], now: datetime) -> date:
+    """When the last credits of an order were retired, or assigned to it if they had been retired in advance."""
+    days = [line.retired_on if line.in_advance is None else line.in_advance.assigned_on for line in lines]
+    return date.fromisoformat(max(days)) if days else now.astimezone(UTC).date()
+
+
+class Issued(NamedTuple):
+    """The first certificate of an order."""
+
+    number: str
+    supplied_on: date
+
+
 async def issue_certificates(
     tx: Connection, orders: Sequence[Order], *, base_url: str, issuer: str, now: datetime
-) -> dict[str, str]:
-    """Issue a certificate for each of these fully retired orders. Returns their numbers by order id."""
+) -> dict[str, Issued]:
+    """Issue a certificate for each of these fully retired orders, by order id. The caller stores the date of supply."""
     lines = await read_lines(tx, orders, issuer=issuer, assigned_at=now)
+    orders = [replace(order, supplied_on=supply_day(lines[order.id], now)) for order in orders]
     logos = await keep_logos(tx, orders)
     records = [
         compose_certificate(order, lines[order.id], base_url=base_url, issuer=issuer, now=now, logo=logos.get(order.id))
@@ -101,7 +115,11 @@ async def issue_certificates(
         tx,
         [NewStatement(record.mode, StatementKind.ISSUED, record.number, now) for record in records],
     )
-    return {record.order_id: record.number for record in records}
+    return {
+        order.id: Issued(record.number, order.supplied_on)
+        for order, record in zip(orders, records, strict=True)
+        if order.supplied_on is not None
+    }
 
 
 def compose_certificate(
@@ -130,6 +148,7 @@ def compose_certificate(
         replaces=replaces,
         language=order.language,
         logo=logo,
+        supplied_on=None if order.supplied_on is None else order.supplied_on.isoformat(),
     )
 
 

@@ -75,14 +75,16 @@ async def certify_orders(tx: Connection, orders: Sequence[Order], settings: Sett
     if not orders:
         return []
     base_url = settings.base_url
-    numbers = await issue_certificates(tx, orders, base_url=base_url, issuer=settings.seller_name, now=now)
+    issued = await issue_certificates(tx, orders, base_url=base_url, issuer=settings.seller_name, now=now)
     await add_totals(tx, orders, now)
+    named = {order.id: issued[order.id].number for order in orders if order.is_named_in_public}
     return [
         structs.replace(
             order,
             status=OrderStatus.COMPLETE,
+            supplied_on=issued[order.id].supplied_on,
             certificate_url=f"{base_url}/v1/orders/{order.id}/certificate",
-            public_certificate_url=public_address(base_url, numbers[order.id]) if order.is_named_in_public else None,
+            public_certificate_url=public_address(base_url, named[order.id]) if order.id in named else None,
         )
         for order in orders
     ]

@@ -12,7 +12,7 @@ from tests.money.invoices.bank import Line, camt_file, csv_file
 from tests.supply.retirements.shop import Shop
 from tests.support.clock import ManualClock
 from tests.support.scene import Scene
-from tests.support.world import TESTER, World, add_account
+from tests.support.world import ADDRESS, TESTER, World, add_account
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.import_payouts import import_payouts
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
@@ -98,7 +98,8 @@ class Month(Scene):
             for scope in (self.card, self.small):
                 await store_card(tx, scope, stored, by=TESTER.at(self.clock.now))
             if self.rng.random() < 0.7:
-                profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal(self.rng.choice(("0.19", "0.081")))}
+                rate = Decimal(self.rng.choice(("0.19", "0.081")))
+                profile = {"treatment": TaxTreatment.STANDARD, "rate": rate, **ADDRESS}
                 await set_tax_profile(tx, ours, profile, by=TESTER.at(self.clock.now))
         await self.order_by_card()
         await self.order_by_invoice()

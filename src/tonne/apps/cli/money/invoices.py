@@ -34,8 +34,8 @@ from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.bank.transfer_store import list_transfers_any_account
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.documents.held_back import held_back_by
 from tonne.money.invoices.documents.pdf import load_annex
-from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
 from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
@@ -47,7 +47,9 @@ from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.platform.values.iban import is_iban
+from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.directory import Names, find_names_any_account
+from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
 # Orders named in a message.
 SHOWN = 10
@@ -109,7 +111,7 @@ def list_(mode: Mode | None, status: InvoiceStatus | None, limit: int, output: O
 
     with plain_failures():
         settings = settings_from_environment()
-        missing = missing_settings(settings, settings.seller_tax.treatment)
+        missing = held_back_by(settings.seller_tax.treatment, TaxProfile(), settings, DEFAULT_LANGUAGE).settings
 
     async def work(tx: Connection) -> tuple[list[Invoice], Names, list[str], list[str]]:
         modes = Mode if mode is None else (mode,)

@@ -5,10 +5,11 @@ INVARIANTS = (
         "bank transfers add up to the invoices they settled",
         "An invoice was settled although its transfers do not cover it, not settled although they do, or has too much.",
         """
-        SELECT format('invoice %s is %s: %s of %s minor units received', due.reference, due.status,
-                      due.received_minor, due.minor) AS "where"
+        SELECT format('invoice %s is %s: %s of %s received', due.reference, due.status,
+                      money_text(due.received_minor, due.currency),
+                      money_text(due.minor, due.currency)) AS "where"
         FROM (SELECT invoices.reference, invoices.status, invoices.settled_by_hand, invoices.payment_method,
-                     invoices.next_attempt_at,
+                     invoices.next_attempt_at, invoices.currency,
                      coalesce(invoices.settled_minor, invoices.total_minor - invoices.credited_minor) AS minor,
                      coalesce(sum(each.amount_minor), 0) AS received_minor
               FROM invoices LEFT JOIN transfer_assignments each ON each.invoice_id = invoices.id

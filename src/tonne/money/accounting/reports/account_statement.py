@@ -16,6 +16,7 @@ from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Mode, Tenant
+from tonne.platform.values.language import DEFAULT_LANGUAGE
 
 TEMPLATE = Path(__file__).parent / "templates" / "account_statement.typ"
 
@@ -141,7 +142,7 @@ async def print_statement(
         first_day=statement.first_day.isoformat(),
         last_day=statement.last_day.isoformat(),
         seller=seller_of(settings),
-        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax, DEFAULT_LANGUAGE),
         opening=signed_amount(statement.opening_minor, currency),
         closing=signed_amount(statement.closing_minor, currency),
         entries=[

@@ -16,7 +16,7 @@ from tonne.platform.values.context import Mode
 # Documents per round trip: bounds the memory of an export.
 BATCH = 500
 SALES_HEAD = (
-    *("document", "number", "issued_on", "organisation_id", "buyer", "buyer_country", "buyer_tax_id"),
+    *("document", "number", "issued_on", "supplied_on", "organisation_id", "buyer", "buyer_country", "buyer_tax_id"),
     *("treatment", "rate_percent", "currency", "net", "tax", "total"),
 )
 
@@ -30,17 +30,33 @@ class SalesDocument(msgspec.Struct, frozen=True):
     total_minor: int
     tax_minor: int | None
     record: bytes
+    # Of the orders of an invoice, once all of them are complete.
+    supplied_from: date | None = None
+    supplied_to: date | None = None
+
+    @property
+    def supplied_on(self) -> str:
+        """A day, or the first and the last one as ISO 8601 writes an interval."""
+        days = dict.fromkeys(day.isoformat() for day in (self.supplied_from, self.supplied_to) if day is not None)
+        return "/".join(days)
 
 
 LIST_SALES = """
 SELECT document.kind, document.number, document.issued_on, document.organisation_id, document.currency,
-       document.total_minor, document.tax_minor, document.record
-FROM (SELECT 'invoice' AS kind, reference AS number, issued_on, organisation_id, currency::text AS currency,
+       document.total_minor, document.tax_minor, document.record, supply.supplied_from, supply.supplied_to
+FROM (SELECT 'invoice' AS kind, id, reference AS number, issued_on, organisation_id, currency::text AS currency,
              total_minor, tax_minor, record
       FROM invoices WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
       UNION ALL
-      SELECT 'credit_note', reference, issued_on, organisation_id, currency::text, total_minor, tax_minor, record
+      SELECT 'credit_note', NULL, reference, issued_on, organisation_id, currency::text, total_minor, tax_minor, record
       FROM credit_notes WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3) AS document
+LEFT JOIN LATERAL (
+    SELECT min(orders.supplied_on) AS supplied_from, max(orders.supplied_on) AS supplied_to
+    FROM invoice_orders billed
+    JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+    WHERE billed.invoice_id = document.id AND NOT billed.cancelled
+    HAVING bool_and(orders.supplied_on IS NOT NULL)
+) AS supply ON true
 ORDER BY document.issued_on, document.kind DESC, document.number
 """
 
@@ -60,7 +76,8 @@ def sales_rows(document: SalesDocument) -> str:
     buyer, taxes = _read(document)
     country = "" if buyer.postal is None else buyer.postal.country
     before = (
-        *(document.kind, document.number, document.issued_on.isoformat(), document.organisation_id),
+        *(document.kind, document.number, document.issued_on.isoformat()),
+        *(document.supplied_on, document.organisation_id),
         *(escape_formula(buyer.name), country, escape_formula(buyer.tax_id or "")),
     )
     stream = io.StringIO()

@@ -86,6 +86,7 @@ def compose_consolidated(
     due_on = issued_on if by_card else issued_on + timedelta(days=settings.invoice_due_days)
     placed_at = [order.placed_at for order in orders]
     days = [moment.astimezone(UTC).date() for moment in (min(placed_at), max(placed_at))]
+    supplied = _supply([order.supplied_on for order in orders])
     fee, *more_fees = [
         InvoiceFee(model.FEE_LABEL, format_money(each.fee_minor, currency), each.treatment.value, rate_text(each.terms))
         for each in taxes
@@ -96,19 +97,21 @@ def compose_consolidated(
         issued_on=issued_on.isoformat(),
         due_on=due_on.isoformat(),
         order_id=orders[0].order_id if len(orders) == 1 else "",
-        seller=seller_of(settings),
-        buyer=buyer_of(organisation.name, organisation.address, organisation.tax),
+        seller=seller_of(settings, orders[0].language),
+        buyer=buyer_of(organisation.name, organisation.address, organisation.tax, orders[0].language),
         currency=currency,
-        lines=[_line(line, currency) for line in draft.lines],
+        lines=[_line(line, currency, orders[0].language) for line in draft.lines],
         fee=fee,
         more_fees=more_fees,
-        taxes=taxes_of(parts, currency, organisation.tax, settings),
+        taxes=taxes_of(parts, currency, organisation.tax, settings, language=orders[0].language),
         total=format_money(total_minor, currency),
         bank=NO_BANK if by_card else model.bank_of(settings, currency),
         paid_by_card=by_card,
         reference=reference,
         note=model.TEST_NOTE if group.mode is Mode.TEST else None,
         period=InvoicePeriod(*(day.isoformat() for day in days)),
+        supplied_on=supplied.first_day if supplied and supplied.first_day == supplied.last_day else None,
+        supply=supplied if supplied and supplied.first_day != supplied.last_day else None,
         order_count=len(orders),
         language=orders[0].language,
     )
@@ -134,14 +137,20 @@ def compose_consolidated(
     return invoice, [_billed(invoice, order, share) for order, share in pairs]
 
 
+def _supply(days: Sequence[date | None]) -> InvoicePeriod | None:
+    """None if an order is not complete yet."""
+    known = [day.isoformat() for day in days if day is not None]
+    return InvoicePeriod(min(known), max(known)) if len(known) == len(days) else None
+
+
 def _billed(invoice: model.Invoice, order: OrderToBill, tax_minor: int) -> model.BilledOrder:
     total_minor = order.total_minor + tax_minor
     return same_named(model.BilledOrder, order, invoice_id=invoice.id, tax_minor=tax_minor, total_minor=total_minor)
 
 
-def _line(line: LineTotal, currency: str) -> InvoiceLine:
+def _line(line: LineTotal, currency: str, language: str) -> InvoiceLine:
     return InvoiceLine(
-        description=line.description,
+        description=model.nature_of(line.description, language),
         quantity=format_tonnes(line.quantity_grams),
         unit_price=format_money(line.unit_price_minor, currency),
         amount=format_money(line.offset_minor, currency),

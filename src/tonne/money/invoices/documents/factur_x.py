@@ -51,18 +51,11 @@ def add_seller(agreement: etree._Element, seller: InvoiceSeller, *, is_untaxed: 
 def add_buyer(agreement: etree._Element, buyer: InvoiceBuyer, *, is_untaxed: bool) -> None:
     party = add(agreement, "ram:BuyerTradeParty")
     add(party, "ram:Name", buyer.name)
-    is_vat_id = buyer.tax_id is not None and _has_prefix(buyer.tax_id, buyer.postal)
-    if buyer.tax_id is not None and (is_untaxed or not is_vat_id):
+    if buyer.tax_id is not None and (is_untaxed or buyer.vat_id is None):
         add(add(party, "ram:SpecifiedLegalOrganization"), "ram:ID", buyer.tax_id)
     _add_address(party, buyer.postal)
-    if buyer.tax_id is not None and is_vat_id and not is_untaxed:
-        _add_registration(party, buyer.tax_id, "VA")
-
-
-def _has_prefix(tax_id: str, postal: PostalAddress | None) -> bool:
-    """VAT numbers begin with the code of their country, EL in Greece."""
-    country = None if postal is None else postal.country
-    return tax_id[:2] == ("EL" if country == "GR" else country)
+    if buyer.vat_id is not None and not is_untaxed:
+        _add_registration(party, buyer.vat_id, "VA")
 
 
 def _add_registration(party: etree._Element, tax_id: str, scheme: str) -> None:
@@ -116,9 +109,12 @@ def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remainin
     categories = {position.category for position in positions}
     _add_agreement(transaction, record, is_untaxed=categories == {"O"})
     delivery = add(transaction, "ram:ApplicableHeaderTradeDelivery")
-    event = add(delivery, "ram:ActualDeliverySupplyChainEvent")
-    last_day = record.issued_on if record.period is None else record.period.last_day
-    add_date(add(event, "ram:OccurrenceDateTime"), record.supplied_on or last_day)
+    if record.supplied_on is not None:
+        event = add(delivery, "ram:ActualDeliverySupplyChainEvent")
+        add_date(add(event, "ram:OccurrenceDateTime"), record.supplied_on)
+    else:
+        # The schema demands the element, and the rules of Peppol that it is not empty.
+        add(add(delivery, "ram:ShipToTradeParty"), "ram:Name", record.buyer.name)
     _add_settlement(transaction, record, positions, paid=_paid(record, closing, remaining))
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
@@ -244,10 +240,10 @@ def _add_settlement(
         _add_payment_means(settlement, record)
     for group in _tax_groups(record, positions):
         _add_tax(settlement, group)
-    if record.period is not None:
+    if record.supply is not None:
         period = add(settlement, "ram:BillingSpecifiedPeriod")
-        add_date(add(period, "ram:StartDateTime"), record.period.first_day)
-        add_date(add(period, "ram:EndDateTime"), record.period.last_day)
+        add_date(add(period, "ram:StartDateTime"), record.supply.first_day)
+        add_date(add(period, "ram:EndDateTime"), record.supply.last_day)
     terms = add(settlement, "ram:SpecifiedTradePaymentTerms")
     if is_credit:
         add(terms, "ram:Description", "Credited to the buyer. Nothing is due.")

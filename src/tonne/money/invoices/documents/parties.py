@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable
 
+from babel import Locale
+
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceSeller, InvoiceTax, PostalAddress
 from tonne.money.invoices.documents.seller_details import printed_tax_id, vat_id_of
+from tonne.money.invoices.documents.tax_notes import tax_note
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, format_rate
+from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
 
-def seller_of(settings: Settings) -> InvoiceSeller:
+def seller_of(settings: Settings, language: str = DEFAULT_LANGUAGE) -> InvoiceSeller:
     postal = None
     if settings.seller_country:
         postal = PostalAddress(
@@ -21,7 +25,7 @@ def seller_of(settings: Settings) -> InvoiceSeller:
     lines = address_lines(settings.seller_address.replace(";", "\n"))
     return InvoiceSeller(
         name=settings.seller_name,
-        address_lines=lines or _postal_lines(postal),
+        address_lines=_postal_lines(postal, language) or lines,
         tax_id=printed_tax_id(settings),
         email=settings.seller_email or None,
         vat_id=vat_id_of(settings),
@@ -30,13 +34,13 @@ def seller_of(settings: Settings) -> InvoiceSeller:
     )
 
 
-def buyer_of(name: str, address: str, profile: TaxProfile) -> InvoiceBuyer:
+def buyer_of(name: str, address: str, profile: TaxProfile, language: str) -> InvoiceBuyer:
     postal = None
     if profile.country is not None:
         postal = PostalAddress(profile.country, profile.street, profile.postcode, profile.city)
     return InvoiceBuyer(
         name,
-        address_lines(address) or _postal_lines(postal),
+        _postal_lines(postal, language) or address_lines(address),
         tax_id=profile.tax_id,
         reference=profile.buyer_reference,
         postal=postal,
@@ -49,7 +53,12 @@ def rate_text(tax: TaxTerms) -> str | None:
 
 
 def taxes_of(
-    groups: Iterable[tuple[TaxTerms, int, int]], currency: str, profile: TaxProfile, settings: Settings
+    groups: Iterable[tuple[TaxTerms, int, int]],
+    currency: str,
+    profile: TaxProfile,
+    settings: Settings,
+    *,
+    language: str,
 ) -> list[InvoiceTax]:
     """One line per treatment and rate, from its net amount and its tax. None at all if no treatment mentions tax."""
     found = list(groups)
@@ -61,33 +70,19 @@ def taxes_of(
             rate=rate_text(tax),
             net=format_money(net_minor, currency),
             tax=format_money(tax_minor, currency),
-            note=_note(tax.treatment, profile, settings),
+            note=tax_note(tax.treatment, profile, settings, language),
         )
         for tax, net_minor, tax_minor in found
     ]
-
-
-def _note(treatment: TaxTreatment, profile: TaxProfile, settings: Settings) -> str | None:
-    """An organisation's own note belongs to its own treatment."""
-    if treatment is TaxTreatment.NONE:
-        return None
-    if profile.legal_note is not None and profile.treatment in {treatment, None}:
-        return profile.legal_note
-    notes = {
-        TaxTreatment.REVERSE_CHARGE: settings.tax_note_reverse_charge,
-        TaxTreatment.EXEMPT: settings.tax_note_exempt,
-        TaxTreatment.OUTSIDE_SCOPE: settings.tax_note_outside_scope,
-    }
-    return notes.get(treatment) or None
 
 
 def address_lines(address: str) -> list[str]:
     return [line.strip() for line in address.splitlines() if line.strip()]
 
 
-def _postal_lines(postal: PostalAddress | None) -> list[str]:
-    if postal is None:
+def _postal_lines(postal: PostalAddress | None, language: str) -> list[str]:
+    """None without street and city: the address as free text may have more."""
+    if postal is None or not postal.street or not postal.city:
         return []
     town = " ".join(part for part in (postal.postcode, postal.city) if part)
-    lines = [line for line in (postal.street, town) if line]
-    return [*lines, postal.country] if lines else []
+    return [postal.street, town, str(Locale(language).territories.get(postal.country, postal.country))]

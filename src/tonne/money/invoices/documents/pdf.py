@@ -11,7 +11,7 @@ from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.documents.factur_x import electronic_credit_note, factur_x_xml, is_electronic
 from tonne.money.invoices.documents.labels import credit_note_labels, invoice_labels, sum_label
 from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
-from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, InvoiceRecord, Remaining
+from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, DocumentRecord, InvoiceRecord, Remaining
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.pdf import PdfFailed, label_inputs, render_pdf
@@ -91,7 +91,7 @@ def invoice_pdf(
     issued_at = _midnight(record.issued_on)
     _ = translator(record.language)
     record = _translated(record, _)
-    printed = msgspec.to_builtins(record) | {
+    printed = _printed(record) | {
         "closing": msgspec.to_builtins(closing),
         "annex": [msgspec.to_builtins(each) | {"sum_label": sum_label(len(each.orders), _)} for each in annex or []],
         "remaining": msgspec.to_builtins(remaining),
@@ -114,11 +114,17 @@ def credit_note_pdf(record: CreditNoteRecord) -> bytes:
     _ = translator(record.language)
     if record.note is not None:
         record = msgspec.structs.replace(record, note=_.text(record.note))
-    printed, electronic = msgspec.to_builtins(record), electronic_credit_note(record)
+    printed, electronic = _printed(record), electronic_credit_note(record)
     inputs = label_inputs(_, credit_note_labels(record, _))
     if electronic is None or not is_electronic(electronic):
         return render_pdf(CREDIT_NOTE, printed, issued_at=issued_at, inputs=inputs)
     return _electronic_pdf(CREDIT_NOTE, printed, issued_at, inputs | {"xml": factur_x_xml(electronic).decode()})
+
+
+def _printed(record: DocumentRecord) -> dict[str, Any]:
+    printed: dict[str, Any] = msgspec.to_builtins(record)
+    printed["buyer"]["vat_id"] = record.buyer.vat_id
+    return printed
 
 
 def _translated(record: InvoiceRecord, _: Translator) -> InvoiceRecord:

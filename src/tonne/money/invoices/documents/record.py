@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.tax_ids import has_vat_prefix
 
 Treatment = Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"]
 
@@ -41,6 +42,13 @@ class InvoiceBuyer(msgspec.Struct, frozen=True):
     tax_id: str | None = None
     reference: str | None = None
     postal: PostalAddress | None = None
+
+    @property
+    def vat_id(self) -> str | None:
+        """The tax id, if it is a VAT number of the buyer's country."""
+        if self.tax_id is None or self.postal is None or not has_vat_prefix(self.tax_id, self.postal.country):
+            return None
+        return self.tax_id
 
 
 class InvoiceLine(msgspec.Struct, frozen=True):
@@ -93,7 +101,7 @@ class CorrectedInvoice(msgspec.Struct, frozen=True):
 
 
 class InvoicePeriod(msgspec.Struct, frozen=True):
-    """First and last day of the orders of a consolidated invoice."""
+    """First and last day of the orders of a consolidated invoice, or of their supply."""
 
     first_day: str
     last_day: str
@@ -132,8 +140,10 @@ class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
     document: Literal["invoice", "credit_note"] = "invoice"
     taxes: list[InvoiceTax] = []
     more_fees: list[InvoiceFee] = []
-    # The day of the supply: when the order was placed.
+    # The day of supply, or its first and last day. Neither is known before all orders are complete.
     supplied_on: str | None = None
+    supply: InvoicePeriod | None = None
+    # When the orders of a consolidated invoice were placed.
     period: InvoicePeriod | None = None
     # The client account and the client's own reference of the only order.
     account: str | None = None

@@ -1,7 +1,7 @@
 """SQL of orders that wait for a consolidated invoice, and of the groups in which they are collected."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -63,6 +63,7 @@ class OrderToBill(BillableOrder, frozen=True, kw_only=True):
     treatment: TaxTreatment
     rate: Fraction
     language: str = DEFAULT_LANGUAGE
+    supplied_on: date | None = None
 
 
 class BillingSettings(Struct, frozen=True):
@@ -219,15 +220,15 @@ async def sum_unbilled(connection: Connection, keys: Sequence[OrderKey]) -> int:
 
 
 FIND_TREATMENTS = """
-SELECT DISTINCT orders.tax_treatment FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+SELECT DISTINCT orders.tax_treatment, orders.language FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
 JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 """
 
 
-async def find_treatments(connection: Connection, keys: Sequence[OrderKey]) -> set[TaxTreatment]:
-    """How these orders are taxed."""
+async def find_treatments(connection: Connection, keys: Sequence[OrderKey]) -> set[tuple[TaxTreatment, str]]:
+    """How these orders are taxed, and their languages."""
     rows = await connection.fetch(FIND_TREATMENTS, *columns(keys, "account_id, id"))
-    return {TaxTreatment(row["tax_treatment"]) for row in rows}
+    return {(TaxTreatment(row["tax_treatment"]), row["language"]) for row in rows}
 
 
 TAKE_UNBILLED = """
@@ -240,7 +241,7 @@ WITH taken AS (
 )
 SELECT taken.account_id, taken.order_id, taken.reference, taken.placed_at, taken.quantity_grams, taken.offset_minor,
        taken.fee_minor, taken.total_minor, orders.tax_treatment AS treatment, orders.tax_rate AS rate,
-       orders.language
+       orders.language, orders.supplied_on
 FROM taken JOIN orders ON orders.account_id = taken.account_id AND orders.id = taken.order_id
 ORDER BY taken.account_id, taken.placed_at, taken.order_id
 """
@@ -274,6 +275,16 @@ POSTPONE_GROUP = "UPDATE billing_groups SET next_attempt_at = $2 WHERE id = $1 A
 
 async def postpone_group_any_account(tx: Connection, group_id: str, until: datetime) -> None:
     await tx.execute(POSTPONE_GROUP, group_id, until)
+
+
+NOTE_MISSING = """
+UPDATE billing_groups SET buyer_details_missing = $2 WHERE id = $1 AND buyer_details_missing <> $2
+"""
+
+
+async def note_missing_details_any_account(tx: Connection, group_id: str, *, is_missing: bool) -> None:
+    """Whether the invoice of the group waits for the address of the buyer."""
+    await tx.execute(NOTE_MISSING, group_id, is_missing)
 
 
 class LineTotal(NamedTuple):

@@ -4,7 +4,7 @@ Placed orders that are paid by invoice get one each; consolidated invoices bill 
 (UTC), or when a group reaches its threshold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
@@ -13,11 +13,11 @@ from msgspec import structs
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.pay_by_card import pay_by_card
 from tonne.money.invoices.documents.consolidated import ConsolidatedDraft, compose_consolidated, divide_tax
-from tonne.money.invoices.documents.seller_details import missing_settings
+from tonne.money.invoices.documents.held_back import HeldBack, held_back_by
 from tonne.money.invoices.invoice_events import ISSUED, record_invoices
 from tonne.money.invoices.issuing import billing_store
 from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
-from tonne.money.invoices.issuing.billing_store import OrderToBill, find_billing_settings
+from tonne.money.invoices.issuing.billing_store import BillingGroup, OrderToBill, find_billing_settings
 from tonne.money.invoices.issuing.collect_orders import (
     GRACE,
     collect_orders,
@@ -26,7 +26,7 @@ from tonne.money.invoices.issuing.collect_orders import (
     month_end_after,
     start_of_month,
 )
-from tonne.money.invoices.model import Invoice, billed_order, compose_invoice
+from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order, compose_invoice
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
@@ -93,41 +93,53 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     billing = await find_billing_settings(tx, owed)
     together = [order for order in owed if is_billed_together(order) and order.id not in invoiced]
     billed = [order for order in owed if order not in together and order.id not in invoiced]
-    held_back = [order for order in billed if is_held_back(order, settings)]
+    ids = sorted({order.scope.organisation_id for order in billed})
+    organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
+    lacking = {
+        order.id: lacks
+        for order in billed
+        if (lacks := _held_back_by(order, organisations[order.scope.organisation_id], settings))
+    }
+    held_back = [order for order in billed if order.id in lacking]
     if held_back:
-        missing = missing_settings(settings, held_back[0].tax.treatment)
+        missing = sorted({name for lacks in lacking.values() for name in (*lacks.settings, *lacks.details)})
         count = len(held_back)
         _log.warning("invoices_held_back", missing=missing, orders=count, first_order_id=held_back[0].id)
-        billed = [order for order in billed if order not in held_back]
+        billed = [order for order in billed if order.id not in lacking]
     granted, above = await grant_credit(tx, [order for order in owed if order not in held_back], billing, now)
     await postpone(tx, keys, OrderStatus.PLACED, None)
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
     await postpone(tx, [order.key for order in above], OrderStatus.PLACED, now + CREDIT_RETRY)
     await collect_orders(tx, together, billing, now)
-    if await _issue_each(tx, billed, settings, now):
+    if await _issue_each(tx, billed, organisations, settings, now):
         # The commit would lock the streams of the invoices after those of the orders that move.
         await lock_streams(tx, [Stream(order.scope.organisation_id, order.scope.mode) for order in orders])
     moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
-    await move_orders(tx, [*moves, *granted], now, updated=_with_hold(owed, granted, above))
+    reasons = {id_: HoldReason.BUYER_DETAILS_MISSING for id_, lacks in lacking.items() if not lacks.settings}
+    reasons |= {order.id: HoldReason.CREDIT_LIMIT_REACHED for order in above}
+    await move_orders(tx, [*moves, *granted], now, updated=_with_hold(owed, granted, reasons))
 
 
-def _with_hold(owed: Sequence[Order], granted: Sequence[Transitions], above: Sequence[Order]) -> list[Order]:
+def _with_hold(owed: Sequence[Order], granted: Sequence[Transitions], reasons: Mapping[str, HoldReason]) -> list[Order]:
     """Those of the orders that stay placed and whose reason to wait has changed."""
-    moved, held = {each.order.id for each in granted}, {order.id for order in above}
-    reasons = {order.id: HoldReason.CREDIT_LIMIT_REACHED if order.id in held else None for order in owed}
+    moved = {each.order.id for each in granted}
     return [
-        structs.replace(order, hold_reason=reasons[order.id])
+        structs.replace(order, hold_reason=reasons.get(order.id))
         for order in owed
-        if order.id not in moved and order.hold_reason is not reasons[order.id]
+        if order.id not in moved and order.hold_reason is not reasons.get(order.id)
     ]
 
 
-async def _issue_each(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> bool:
+async def _issue_each(
+    tx: Connection,
+    orders: Sequence[Order],
+    organisations: Mapping[str, BilledOrganisation],
+    settings: Settings,
+    now: datetime,
+) -> bool:
     """Whether events of the invoices were recorded."""
     if not orders:
         return False
-    ids = sorted({order.scope.organisation_id for order in orders})
-    organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
     clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in orders])
     first, issued_on = await take_issue_numbers(tx, orders[0].scope.mode, len(orders), now)
     invoices = [
@@ -157,14 +169,18 @@ async def take_issue_numbers(tx: Connection, mode: Mode, count: int, now: dateti
     return first, today if last_day is None else max(today, last_day)
 
 
-def is_held_back(order: Order, settings: Settings) -> bool:
-    """Whether the invoice of this order, which has none yet, waits for settings about the seller."""
-    return (
-        order.scope.mode is Mode.LIVE
-        and order.status is OrderStatus.PLACED
-        and order.payment_method is PaymentMethod.INVOICE
-        and bool(missing_settings(settings, order.tax.treatment))
-    )
+async def find_held_back(connection: Connection, order: Order, settings: Settings) -> HeldBack:
+    """What the invoice of this order, which has none yet, waits for. False if it does not wait."""
+    if order.status is not OrderStatus.PLACED or order.payment_method is not PaymentMethod.INVOICE:
+        return HeldBack()
+    organisation = await invoice_store.find_billed_organisation(connection, order.scope.organisation_id)
+    return _held_back_by(order, organisation, settings)
+
+
+def _held_back_by(order: Order, organisation: BilledOrganisation, settings: Settings) -> HeldBack:
+    if order.scope.mode is Mode.TEST:
+        return HeldBack()
+    return held_back_by(order.tax.treatment, organisation.tax, settings, order.language)
 
 
 # Groups that are claimed together.
@@ -197,24 +213,36 @@ async def bill_group(tx: Connection, group_id: str, settings: Settings, now: dat
     """Bill the orders of a group up to the end of the last month, or all of them if the threshold is reached.
 
     None if there is nothing to bill: they were cancelled or billed meanwhile, a live invoice waits for settings about
-    the seller, or a card cannot be charged so little. Such orders are billed with those of the next month.
+    the seller or the address of the buyer, or a card cannot be charged so little. Such orders are billed with those of
+    the next month.
     """
     group = await billing_store.find_group_any_account(tx, group_id)
     before = None if group.is_full else start_of_month(now)
     keys = await billing_store.list_keys_to_bill_any_account(tx, group_id, before, MAX_ORDERS)
-    if group.mode is Mode.LIVE:
-        treatments = await billing_store.find_treatments(tx, keys)
-        needs_bank = not group.is_paid_by_card
-        if missing := sorted(
-            {name for each in treatments for name in missing_settings(settings, each, needs_bank=needs_bank)}
-        ):
-            _log.warning("consolidated_invoice_held_back", missing=missing, orders=group.order_count)
-            await billing_store.postpone_group_any_account(tx, group_id, now + HELD_BACK_RETRY)
-            return None
+    if group.mode is Mode.LIVE and await _is_group_held_back(tx, group, keys, settings):
+        await billing_store.postpone_group_any_account(tx, group_id, now + HELD_BACK_RETRY)
+        return None
     if keys and group.is_paid_by_card and await billing_store.sum_unbilled(tx, keys) < minimum_charge(group.currency):
         await billing_store.postpone_group_any_account(tx, group_id, month_end_after(now))
         return None
     return await _bill_orders(tx, group_id, keys, settings, now)
+
+
+async def _is_group_held_back(
+    tx: Connection, group: BillingGroup, keys: Sequence[OrderKey], settings: Settings
+) -> bool:
+    profile = (await invoice_store.find_billed_organisation(tx, group.organisation_id)).tax
+    needs_bank = not group.is_paid_by_card
+    found = [
+        held_back_by(treatment, profile, settings, language, needs_bank=needs_bank)
+        for treatment, language in await billing_store.find_treatments(tx, keys)
+    ]
+    missing = sorted({name for lacks in found for name in (*lacks.settings, *lacks.details)})
+    if missing:
+        _log.warning("consolidated_invoice_held_back", missing=missing, orders=group.order_count)
+    needs_details = any(lacks.details for lacks in found)
+    await billing_store.note_missing_details_any_account(tx, group.id, is_missing=needs_details)
+    return bool(missing)
 
 
 async def bill_alone(tx: Connection, order: Order, settings: Settings, now: datetime) -> Invoice | None:

@@ -12,7 +12,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment
 from tonne.platform.values.context import By, replace
 from tonne.platform.values.countries import alpha_2
-from tonne.platform.values.tax_ids import parse_tax_id
+from tonne.platform.values.tax_ids import has_vat_prefix, parse_tax_id
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import TaxProfileInvalid
 from tonne.selling.accounts.lookup import require_organisation
@@ -34,6 +34,10 @@ class TaxProfile(Struct, frozen=True, kw_only=True):
     street: str | None = None
     postcode: str | None = None
     city: str | None = None
+
+    @property
+    def has_vat_id(self) -> bool:
+        return self.tax_id is not None and has_vat_prefix(self.tax_id, self.country)
 
     def terms(self, seller_tax: TaxTerms) -> TaxTerms:
         if self.treatment is None:

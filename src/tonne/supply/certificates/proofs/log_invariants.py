@@ -12,7 +12,8 @@ from tonne.supply.transparency.statements import retirement_facts
 
 Json = dict[str, Any]
 # What a statement leaves out of a record.
-_NAMES_OF_RECORD = {"beneficiary", "logo", "name_erased_on"}
+# The date of supply follows from the days of the lines.
+_LEFT_OUT = {"beneficiary", "logo", "name_erased_on", "supplied_on"}
 # An entry has its length before it.
 _ENTRY_HEAD = b"\x00\x20"
 
@@ -92,7 +93,7 @@ def _states_other_facts(row: Record, logged: _Logged) -> str | None:
 
 def _facts_of(record: Json) -> Json:
     """Without personal values, as `statements.py` chooses them. Null and missing are the same."""
-    facts: Json = _without_nulls({name: value for name, value in record.items() if name not in _NAMES_OF_RECORD})
+    facts: Json = _without_nulls({name: value for name, value in record.items() if name not in _LEFT_OUT})
     facts.get("replaces", {}).pop("reason", None)
     for line in facts.get("lines", ()):
         line.pop("registry_name", None)

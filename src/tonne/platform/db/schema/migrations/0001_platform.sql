@@ -29,6 +29,13 @@ CREATE TABLE operation_runs (
     succeeded_at  timestamptz
 );
 
+-- An amount as people read it: `9.79 EUR`. The decimals are those of `platform/values/amounts.py`.
+CREATE FUNCTION money_text(amount_minor numeric, currency text) RETURNS text IMMUTABLE LANGUAGE sql AS $$
+    SELECT round(amount_minor / power(10::numeric, decimals.count), decimals.count)::text || ' ' || currency
+    FROM (SELECT CASE WHEN currency = ANY ('{BIF,CLP,DJF,GNF,ISK,JPY,KMF,KRW,PYG,RWF,UGX,VND,VUV,XAF,XOF,XPF}') THEN 0
+                      WHEN currency = ANY ('{BHD,IQD,JOD,KWD,LYD,OMR,TND}') THEN 3 ELSE 2 END AS count) AS decimals
+$$;
+
 CREATE FUNCTION refuse_while_held() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM service_holds) THEN

@@ -645,8 +645,8 @@ CREATE TABLE orders (
     beneficiary_is_public     boolean NOT NULL DEFAULT false,
     -- Of its payment. Its credits are not retired until the dispute is closed.
     has_open_dispute          boolean NOT NULL DEFAULT false,
-    -- Why a placed order is not fulfilled yet. It has no meaning after `placed`.
-    hold_reason               text CHECK (hold_reason IN ('credit_limit_reached')),
+    -- What a placed order waits for. It has no meaning after `placed`.
+    hold_reason               text CHECK (hold_reason IN ('credit_limit_reached', 'buyer_details_missing')),
     -- The language of its mails and PDFs, fixed when the order is placed.
     language                  text NOT NULL DEFAULT 'en',
     -- Kept, as `bundle_selection` is, to price a received order later.
@@ -660,6 +660,8 @@ CREATE TABLE orders (
     reference                 text CHECK (length(reference) BETWEEN 1 AND 200),
     -- Its certificate is withdrawn, because credits became invalid. A new one is expected on this day.
     certificate_due_on        date CHECK (certificate_due_on IS NULL OR status = 'complete'),
+    -- The date of supply, set when the order completes.
+    supplied_on               date,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, idempotency_key),
     CHECK ((requested_quantity_grams IS NULL) <> (requested_value_minor IS NULL)),

@@ -458,6 +458,8 @@ CREATE TABLE billing_groups (
     next_attempt_at  timestamptz,
     -- The account whose card pays for the orders of the group; empty for groups that are paid by bank transfer.
     account_id       text NOT NULL DEFAULT '',
+    -- Whether its invoice waits for the address of the buyer.
+    buyer_details_missing boolean NOT NULL DEFAULT false,
     UNIQUE (organisation_id, mode, currency, billing, threshold_minor, account_id),
     FOREIGN KEY (organisation_id, mode) REFERENCES organisation_modes,
     CHECK ((billing = 'threshold') = (threshold_minor > 0))

@@ -1,0 +1,87 @@
+"""The address of an organisation, which Buy asks for and live invoices with tax wait for."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from tests.support.people import Person, add_user
+from tests.support.world import ADDRESS, TESTER, World
+from tonne.apps.wiring.app import Services
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
+from tonne.selling.accounts.tax.tax_profile import TaxProfile, find_tax_profile, set_tax_profile
+from tonne.selling.users.model import Role
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return msgspec.structs.replace(settings, tax_treatment="standard", tax_rate="19")
+
+
+@pytest.fixture
+def base(world: World) -> str:
+    return f"/dashboard/live/{world.ours_live.scope.organisation_id}"
+
+
+@pytest.fixture
+async def fin(services: Services, world: World, person: Callable[[], Person]) -> Person:
+    await add_user(services, "fin@ours.test", world.ours_live.scope.organisation_id, Role.FINANCE)
+    fin = person()
+    await fin.sign_in("fin@ours.test")
+    return fin
+
+
+async def profile_of(services: Services, world: World) -> TaxProfile:
+    return await services.database.run(find_tax_profile, world.ours_live.scope.organisation_id)
+
+
+async def test_buy_asks_for_the_address_before_the_first_live_order(
+    services: Services, world: World, fin: Person, base: str
+) -> None:
+    answer = await fin.get(f"{base}/buy")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{base}/address?then=buy")
+    assert (await fin.get(f"{base.replace('live', 'test')}/buy")).status_code == 200
+    page = await fin.get(f"{base}/address?then=buy")
+    assert "Before you buy" in page.text
+    refused = await fin.submit(f"{base}/address", street="Kai 1", postcode="", city="", country="DE", then="buy")
+    assert "Enter the postcode." in refused.text
+    assert "Enter the city." in refused.text
+    assert 'value="Kai 1"' in refused.text
+    assert (await profile_of(services, world)).street is None
+    saved = await fin.submit(f"{base}/address", **ADDRESS, then="buy")
+    assert (saved.status_code, saved.headers["location"]) == (303, f"{base}/buy")
+    assert await profile_of(services, world) == TaxProfile(**ADDRESS)
+    assert (await fin.get(f"{base}/buy")).status_code == 200
+    # A form that was open before cannot place an order either.
+    async with services.database.transaction() as tx:
+        await set_tax_profile(tx, world.ours_live.scope.organisation_id, {"city": None}, by=TESTER.now())
+    placed = await fin.submit(f"{base}/buy/order", account=world.ours_live.scope.account_id)
+    assert placed.headers["location"] == f"{base}/address?then=buy"
+
+
+async def test_the_country_that_the_tax_depends_on_stays(
+    services: Services, world: World, fin: Person, base: str
+) -> None:
+    french = {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}
+    async with services.database.transaction() as tx:
+        await set_tax_profile(tx, world.ours_live.scope.organisation_id, french, by=TESTER.now())
+    assert "changes it, because tax depends on it" in (await fin.get(f"{base}/address")).text
+    saved = await fin.submit(f"{base}/address", **ADDRESS)
+    assert saved.headers["location"] == f"{base}/address?done=address"
+    profile = await profile_of(services, world)
+    assert (profile.country, profile.city, profile.treatment) == ("FR", "Hamburg", TaxTreatment.REVERSE_CHARGE)
+
+
+async def test_orders_that_wait_for_it_need_attention(services: Services, world: World, fin: Person, base: str) -> None:
+    said = "Orders wait for their invoice, which needs the address of your organisation."
+    assert said not in (await fin.get(f"{base}/overview")).text
+    async with services.database.transaction() as tx:
+        await tx.execute(
+            "INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, "
+            "total_minor, buyer_details_missing) VALUES ('bgr_1', $1, 'live', 'EUR', 'monthly', 0, 1, 5, true)",
+            world.ours_live.scope.organisation_id,
+        )
+    page = (await fin.get(f"{base}/overview")).text
+    assert said in page
+    assert f'{base}/address"' in page
