@@ -10,9 +10,10 @@ import http.client
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -178,7 +179,7 @@ async def _get_pages(environment: Environment, cookies: Mapping[str, str]) -> Ou
     month = f"{date.today():%Y-%m}"  # noqa: DTZ011 - any month will do
     found += [(area, bases[area] + path.format(month=month)) for area, paths in FILES.items() for path in paths]
     for area, path in found:
-        yield path, await _until_done(lambda area=area, path=path: _get(environment, path, cookies[area]))
+        yield path, await _until_done(partial(_get, environment, path, cookies[area]))
     totals = f"{bases[OPERATOR]}/month-end/{month}/totals"
     yield totals, await _until_done(lambda: _get(environment, totals, cookies[OPERATOR], form=True))
 
@@ -220,7 +221,7 @@ async def _until_done(attempt: Callable[[], Awaitable[str]]) -> str:
 
 async def _run_commands(environment: Environment, _: Mapping[str, str]) -> Outcomes:
     address = "https://new.bench.test"
-    settings = {
+    settings: dict[str, str | Path | int] = {
         "database_url": _url(environment),
         "data_dir": environment.folder,
         "secret_key": SECRET_KEY,
@@ -278,7 +279,7 @@ async def _run_jobs(environment: Environment, _: Mapping[str, str]) -> Outcomes:
             if later:
                 async with environment.connection() as connection:
                     await connection.execute(NEEDED_NO_MORE)
-            services = Services(database, settings, lambda later=later: utc_now() + later, process="worker")
+            services = Services(database, settings, partial(_clock, later), process="worker")
             async with contextlib.aclosing(_run_each(services, later)) as outcomes:
                 async for outcome in outcomes:
                     yield outcome
@@ -305,7 +306,11 @@ LEFT = {
 }
 
 
-async def _run_each(services: Services, later: timedelta) -> Outcomes:
+def _clock(later: timedelta) -> datetime:
+    return utc_now() + later
+
+
+async def _run_each(services: Services, later: timedelta) -> AsyncGenerator[tuple[str, str]]:
     for job in services.jobs():
         if later and not job.name.startswith(("make_partitions", "remove_", "prune_")):
             continue

@@ -112,7 +112,8 @@ def _unbounded(node: dict[str, Any], schema: Schema, joined: str = "", *, limite
 
 async def find_long(connection: Connection, candidates: Iterable[Statement]) -> dict[Statement, list[str]]:
     """The growing tables that each statement may read without a bound."""
-    schema, found = await _read_schema(connection), {}
+    schema = await _read_schema(connection)
+    found: dict[Statement, list[str]] = {}
     await connection.execute(BY_INDEX)
     for statement in candidates:
         if statement.tables & GROWING:

@@ -148,6 +148,7 @@ export interface Order {
   certificate_state?: OrderCertificateState | undefined;
   /** Present with `certificate_state`: when the new certificate is expected. */
   certificate_expected_on?: string | undefined;
+  /**
    * The date of supply: the day when the last of its credits were retired, or were assigned to it if they had been
    * retired in advance. Present only once complete. Another certificate does not change it.
    */

@@ -32,9 +32,11 @@ class PersonEndpoints(Struct, frozen=True):
         await self.database.run(_require_right, request)
         async with self.database.long_snapshot() as tx:
             records = await export_person(tx, search)
-        facts = {"found_by": search.person.found_by, "records": len(records)}
-        by = request.actor.at(self.clock())
-        await self.database.commit(audit.record, search.organisation_id, "person.exported", by=by, **facts)
+        by, found_by = request.actor.at(self.clock()), search.person.found_by
+        async with self.database.transaction() as tx:
+            await audit.record(
+                tx, search.organisation_id, "person.exported", by=by, found_by=found_by, records=len(records)
+            )
         return json_response(PersonExportOut([record_out(record) for record in records]))
 
     async def erase(self, request: Request) -> Response:

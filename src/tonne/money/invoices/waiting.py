@@ -281,8 +281,8 @@ WAITING = (
         "Orders wait for a consolidated invoice, because together they are below what a card can be charged.",
         "Nothing is needed if the account orders more. Otherwise cancel them with `tonne order cancel`.",
         """
-        SELECT format('account %s: %s orders of %s minor units of %s, the oldest of %s', grouped.account_id,
-                      grouped.order_count, grouped.total_minor, grouped.currency,
+        SELECT format('account %s: %s orders of %s, the oldest of %s', grouped.account_id, grouped.order_count,
+                      money_text(grouped.total_minor, grouped.currency),
                       to_char(waiting.since AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
         FROM billing_groups grouped
         CROSS JOIN LATERAL (SELECT min(placed_at) AS since FROM unbilled_orders unbilled
