@@ -219,6 +219,7 @@ BOUNDED = {
     "money/invoices/credit_notes/store.py SUM_CREDITED": "the credit notes of one invoice",
     "platform/events/notification.py NOTIFY_WITH_NEWS": "the newest two events of a stream",
     "selling/estimates/store.py FIND_ACTIVITY": "an index of the account; the page shows few accounts",
+    "selling/users/approvals.py FIND_LIMIT_CHANGERS": "the entries of one organisation and one day, by an index",
     "supply/certificates/credentials/status_store.py READ_STATUSES": "the certificates of one status list",
     "supply/certificates/credentials/status_store.py HAS_STATEMENTS": "EXISTS over a range of the primary key",
     "supply/retirements/confirmations/retirement_pages.py READ_USED": "the addresses of one import, by an index",

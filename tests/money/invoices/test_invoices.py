@@ -229,7 +229,8 @@ async def test_lines_fee_and_total_are_those_of_the_order(billing: Billing, worl
     record = (await billing.invoice(order)).read_record()
     assert order.priced is not None
     assert [(line.description, line.quantity) for line in record.lines] == [
-        (line.bundle_name, format_tonnes(line.quantity_grams)) for line in order.priced.lines
+        (f"Retirement of carbon credits: {line.bundle_name}", format_tonnes(line.quantity_grams))
+        for line in order.priced.lines
     ]
     assert len(record.lines) == 2
     cents = [int(amount.replace(".", "")) for amount in (*(line.amount for line in record.lines), record.fee.amount)]

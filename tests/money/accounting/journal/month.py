@@ -316,7 +316,7 @@ class Month(Scene):
             async with self.database.connection() as connection:
                 [invoice] = await find_by_references_any_account(connection, [self.rng.choice(invoices)["reference"]])
             transfer_id = self.rng.choice(found)["id"]
-            await self._attempt(assign_transfer, transfer_id, invoice, None, note="", by=TESTER.at(self.clock.now))
+            await self._attempt(assign_transfer, transfer_id, [invoice], None, note="", by=TESTER.at(self.clock.now))
 
     async def resolve(self) -> None:
         found = await self.fetch("SELECT id FROM bank_transfers WHERE state IN ('unmatched', 'overpaid')")

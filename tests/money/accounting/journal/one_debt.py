@@ -71,7 +71,7 @@ class OneDebt:
 
     async def assign(self) -> None:
         if found := await self._pick(WITH_REST):
-            await self._run(assign_transfer, found, await self._invoice(), None, note="")
+            await self._run(assign_transfer, found, [await self._invoice()], None, note="")
 
     async def give_back(self) -> None:
         if found := await self._pick(WITH_REST):
