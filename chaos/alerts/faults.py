@@ -145,8 +145,8 @@ async def _fail(call: Call) -> None:
     call.respond(500)
 
 
-@fault("pool-exhausted", "TonneDatabasePoolExhausted", within_min=5)
-async def pool_exhausted(scene: Scene) -> AsyncIterator[None]:
+@fault("lock-held", "TonneDatabaseBlocked", within_min=5)
+async def lock_held(scene: Scene) -> AsyncIterator[None]:
     """A session holds a lock that reads of orders need, and more of them arrive than there are connections."""
     service = scene.service
     async with service.cluster.holding(LOCK_LINES), aiohttp.ClientSession() as http:

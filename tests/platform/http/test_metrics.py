@@ -13,6 +13,7 @@ from tests.support.samples import Samples, parse_samples, total
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.apps.wiring.queues import ALL_QUEUES
+from tonne.platform.db import queues
 from tonne.platform.db.database import Connection, Database, PoolTimeout
 from tonne.platform.db.queues import Queue, QueueReader
 from tonne.platform.process.telemetry.metrics_text import render
@@ -270,6 +271,30 @@ async def test_queues_are_read_once_in_a_few_seconds(populated_db: Database) -> 
     assert await reader.read() is first
     ticks.now = 10
     assert await reader.read() is not first
+    await reader.close()
+
+
+async def test_a_lock_that_others_wait_for_is_seen_although_the_queues_wait_for_it_too(
+    populated_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "READ_WITHIN_S", 0.2)
+    [queue] = [each for each in ALL_QUEUES if each.name == "orders_placed"]
+    ticks = Ticks()
+    reader = QueueReader(lambda: populated_db, [queue], ticks)
+
+    async def read() -> tuple[float, float]:
+        ticks.now += 10
+        by_name = {each.name: dict(each.series) for each in await reader.read()}
+        return by_name["tonne_database_blocking_seconds"][()][0], by_name["tonne_queue_read_success"][()][0]
+
+    async with populated_db.transaction() as holder:
+        await holder.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+        assert await read() == (0, 0), "its own wait, which has just begun, is not seen"
+        waiting = asyncio.create_task(populated_db.run(Connection.fetchval, "SELECT count(*) FROM orders"))
+        while (await read())[0] == 0:
+            pass
+    await waiting
+    assert await read() == (0, 1)
     await reader.close()
 
 

@@ -98,16 +98,20 @@ class QueueReader:
             if self._kept is not None and self._monotonic() < self._kept[0]:
                 return self._kept[1:]
             states: list[QueueState] | None = None
-            runs: list[Snapshot] = []
+            others: list[Snapshot] = []
             try:
                 async with asyncio.timeout(READ_WITHIN_S):
-                    rows, runs = await self._fetch()
+                    connection = await self._connect()
+                    # First: the queues may wait for the same lock.
+                    others.append(await read_blocking(connection))
+                    rows = await connection.fetch(self._statement)
+                    others += await read_runs(connection)
                     states = self._states(rows)
             except (TimeoutError, *DATABASE_ERRORS) as error:
                 if not log_outage(error):
                     _log.warning("queues_not_read", error=repr(error))
                 await self.close()
-            snapshots = [_success(0)] if states is None else [*_snapshots(states), *runs]
+            snapshots = [*([_success(0)] if states is None else _snapshots(states)), *others]
             self._kept = self._monotonic() + KEEP_S, states, snapshots
             return states, snapshots
 
@@ -116,14 +120,14 @@ class QueueReader:
             self._connection.terminate()
             self._connection = None
 
-    async def _fetch(self) -> tuple[list[asyncpg.Record], list[Snapshot]]:
+    async def _connect(self) -> Connection:
         server = self._choose_server()
         if server is not self._server:
             await self.close()
             self._server = server
         if self._connection is None or self._connection.is_closed():
             self._connection = await server.connect()
-        return await self._connection.fetch(self._statement), await read_runs(self._connection)
+        return self._connection
 
     def _states(self, rows: list[asyncpg.Record]) -> list[QueueState]:
         found = {
@@ -134,6 +138,22 @@ class QueueReader:
         }
         places = [(queue.name, mode) for queue in self._queues for mode in queue.modes]
         return [found.get(place) or QueueState(*place, 0, 0.0, 0.0) for place in places]
+
+
+READ_BLOCKING = """
+SELECT coalesce(max(extract(epoch FROM clock_timestamp() - blocker.xact_start)), 0)::float8
+FROM pg_stat_activity waiting
+CROSS JOIN LATERAL unnest(pg_blocking_pids(waiting.pid)) AS blocking (pid)
+JOIN pg_stat_activity blocker ON blocker.pid = blocking.pid
+WHERE waiting.datname = current_database() AND waiting.wait_event_type = 'Lock'
+"""
+
+
+async def read_blocking(connection: Connection) -> Snapshot:
+    text = "Age of the oldest transaction that others wait for, because it holds a lock."
+    seconds: float = await connection.fetchval(READ_BLOCKING)
+    name = "tonne_database_blocking_seconds"
+    return Snapshot(name, MetricKind.GAUGE, text, (), [((), [seconds])], combine=Combine.MAX)
 
 
 def _snapshots(states: Sequence[QueueState]) -> list[Snapshot]:
