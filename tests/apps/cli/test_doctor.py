@@ -67,8 +67,8 @@ async def test_nobody_was_mailed_about_a_declined_card(desk: Desk) -> None:
     await desk.charge("pending")
     await desk.execute("UPDATE charges SET status = 'failed', settled_at = $1, next_attempt_at = NULL", desk.clock())
     await desk.execute(
-        "INSERT INTO card_links (account_id, organisation_id, mode, token_box, token_hash, created_at) "
-        "SELECT account_id, organisation_id, mode, '', decode(repeat('00', 32), 'hex'), $1 FROM charges",
+        "INSERT INTO card_links (account_id, organisation_id, mode, token_box, token_hash, token_made_at, created_at) "
+        "SELECT account_id, organisation_id, mode, '', decode(repeat('00', 32), 'hex'), $1, $1 FROM charges",
         desk.clock(),
     )
     name = "someone is mailed about problems with live cards"
@@ -287,6 +287,7 @@ ELSEWHERE = {
     "live invoices are not held back by the address of the buyer",
     "all open offset links can be paid",
     "live certificates of invalid lots are decided about",
+    "live certificates of invalid lots are replaced by the day that the order shows",
     "live orders of invalid lots get other credits within an hour",
     "live units are closed at the end of their waiting time",
     "live orders that a card pays reach the minimum charge within two months",

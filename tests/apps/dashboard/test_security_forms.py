@@ -29,6 +29,7 @@ HARMLESS = {
     "/accounts/{account_id}/payment",
     "/accounts/{account_id}/unarchive",
     "/act-as/end",
+    "/address",
     "/audit-packs",
     "/audit-packs/{pack_id}/delete",
     "/buy",

@@ -69,8 +69,8 @@ MUTANTS = [
     Mutant(
         "the number instead of the public address",
         COMPLETE,
-        "public_address(base_url, numbers[order.id])",
-        "numbers[order.id]",
+        "public_address(base_url, named[order.id])",
+        "named[order.id]",
         "orders.each_field_has_its_type.public_certificate_url",
     ),
     Mutant(

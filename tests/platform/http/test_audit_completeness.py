@@ -17,6 +17,7 @@ LINK = "/accounts/{account_id}/links/{offset_link_id}"
 OF_MEMBERS = (
     "/overview/target",
     *("/keys", "/keys/{key_id}/rotate", "/keys/{key_id}/revoke"),
+    "/address",
     *("/buy/order", "/accounts", "/accounts/{account_id}", "/accounts/{account_id}/payment"),
     *("/accounts/{account_id}/mix", "/accounts/{account_id}/close"),
     *("/accounts/{account_id}/archive", "/accounts/{account_id}/unarchive"),

@@ -3,10 +3,13 @@
 from datetime import timedelta
 
 from tests.supply.retirements.shop import TONNE, Shop
+from tests.supply.retirements.test_invalid_lots import resolve
+from tonne.supply.retirements.resupply.resupply_orders import Decision
 from tonne.supply.retirements.waiting import WAITING
 
 UNDECIDED = "live certificates of invalid lots are decided about"
 SHORT = "live orders of invalid lots get other credits within an hour"
+UNREPLACED = "live certificates of invalid lots are replaced by the day that the order shows"
 UNRETIRED = "live retirements are confirmed within TONNE_RETIREMENT_DAYS"
 LATE = "live units are closed at the end of their waiting time"
 
@@ -41,6 +44,29 @@ async def test_certificates_of_invalid_lots(live: Shop) -> None:
     await live.supply("A", 2021, 3)
     await live.work()
     assert await waiting(live, SHORT) == []
+
+
+async def test_certificates_that_are_not_replaced_in_time(live: Shop) -> None:
+    await live.sell("wind", {"A": 1})
+    wrong = await live.supply("A", 2020, 3)
+    order = await live.buy(await live.account("Ada"), TONNE, "wind")
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    await live.supply("A", 2021, 3)
+    await live.invalidate(wrong, "Cancelled.")
+    await resolve(live, wrong, Decision.RESUPPLY)
+    await live.work()
+    due = await live.fetchval("SELECT certificate_due_on FROM orders WHERE id = $1", order.id)
+    live.clock.now = live.clock.now.replace(day=due.day, month=due.month, hour=23)
+    assert await waiting(live, UNREPLACED) == []
+    live.clock.advance(hours=1)
+    assert await waiting(live, UNREPLACED) == [
+        f"order {order.id} of account {order.scope.account_id}, expected on {due}"
+    ]
+    await live.confirm(*await live.work_list())
+    await live.work()
+    assert await waiting(live, UNREPLACED) == []
 
 
 async def test_units_that_are_not_closed(live: Shop) -> None:

@@ -73,7 +73,7 @@ async def test_retirements_and_certificates_are_logged_without_names(scene: LogS
     assert issued.statement["subject"] == record["number"]
     assert issued.statement["at"] == record["issued_at"]
     stated = issued.statement["facts"]
-    personal = {"beneficiary", "logo", "name_erased_on", "lines"}
+    personal = {"beneficiary", "logo", "name_erased_on", "lines", "supplied_on"}
     assert {**stated, "lines": ()} == {**{k: v for k, v in record.items() if k not in personal}, "lines": ()}
     assert stated["lines"][0]["in_advance"].keys() == {"retired_by", "assigned_on"}
     assert "Ada Keller" not in str(issued.statement)

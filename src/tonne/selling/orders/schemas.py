@@ -200,7 +200,10 @@ class OrderOut(msgspec.Struct):
     ] = msgspec.UNSET
     certificate_expected_on: Annotated[
         date | msgspec.UnsetType,
-        Meta(description="Present with `certificate_state`: when the new certificate is expected."),
+        Meta(
+            description="Present with `certificate_state`: when the new certificate is expected.",
+            examples=["2026-12-01"],
+        ),
     ] = msgspec.UNSET
     supplied_on: Annotated[
         str | msgspec.UnsetType,

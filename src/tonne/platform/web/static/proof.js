@@ -285,7 +285,7 @@ const HOLDS = "holds";
 const FAILS = "fails";
 const UNCHECKED = "unchecked";
 // The statement has these in `names`, or not at all.
-const NOT_FACTS = ["beneficiary", "reason", "assigned_to", "registry_name", "name_erased_on", "logo"];
+const NOT_FACTS = ["beneficiary", "reason", "assigned_to", "registry_name", "name_erased_on", "logo", "supplied_on"];
 
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
