@@ -16,7 +16,7 @@ from tonne.money.bank.return_store import BookedReturn, find_returns_any_account
 from tonne.money.bank.return_transfer import close_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.bank.transfer_store import lock_transfers_any_account
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, optional, value_of
 from tonne.platform.values.context import By, Mode, new_id
 
 
@@ -79,8 +79,7 @@ LOCK_DOUBTFUL = f"SELECT {_LINE} AND id = $1 FOR NO KEY UPDATE"
 
 
 async def lock_doubtful_any_account(tx: Connection, line_id: str) -> DoubtfulLine | None:
-    row = await tx.fetchrow(LOCK_DOUBTFUL, line_id)
-    return None if row is None else _doubtful(row)
+    return optional(_doubtful, await tx.fetchrow(LOCK_DOUBTFUL, line_id))
 
 
 DECIDE = "UPDATE doubtful_lines SET is_same = $2, decided_at = $3, decided_by = $4 WHERE id = $1"

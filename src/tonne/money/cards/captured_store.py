@@ -7,7 +7,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.cards.model import ChargeStatus
-from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, optional, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order, OrderKey
 
@@ -80,8 +80,7 @@ FIND_CHARGE = f"SELECT {_CAPTURED} FROM charges WHERE id = $1 AND reference IS N
 
 async def find_captured_any_account(connection: Connection, charge_id: str) -> CapturedCharge | None:
     """None also if the charge took no money."""
-    row = await connection.fetchrow(FIND_CHARGE, charge_id)
-    return None if row is None else _captured(row)
+    return optional(_captured, await connection.fetchrow(FIND_CHARGE, charge_id))
 
 
 LOCK_SHARED = """

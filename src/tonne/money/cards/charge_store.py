@@ -10,7 +10,7 @@ from msgspec import Struct
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PaymentSource, StoredCard
 from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, TryCounts
-from tonne.platform.db.database import Connection, columns
+from tonne.platform.db.database import Connection, columns, optional
 from tonne.platform.values.context import Mode, Scope, new_id, replace
 from tonne.selling.orders.model import Order, OrderKey
 
@@ -205,8 +205,7 @@ SELECT {ATTEMPT} FROM charges WHERE {_OF_ORDER} AND status = 'pending'
 
 async def find_pending(connection: Connection, order: Order) -> ChargeAttempt | None:
     """The pending charge of an order, or of its invoice: there is at most one."""
-    row = await connection.fetchrow(FIND_PENDING, order.scope.account_id, order.id)
-    return None if row is None else read_attempt(row)
+    return optional(read_attempt, await connection.fetchrow(FIND_PENDING, order.scope.account_id, order.id))
 
 
 FIND_LAST_DECLINE = f"""

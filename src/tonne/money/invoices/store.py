@@ -6,7 +6,7 @@ from datetime import date, datetime
 import asyncpg
 
 from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
-from tonne.platform.db.database import Connection, columns, value_of
+from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import By, Mode, Scope
 from tonne.selling.accounts.tax.tax_profile import find_tax_profile
@@ -123,8 +123,7 @@ WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY billed.cancelled,
 
 async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> Invoice | None:
     """The invoice of an order."""
-    row = await connection.fetchrow(FIND_INVOICE, scope.account_id, order_id)
-    return None if row is None else read_invoice(row)
+    return optional(read_invoice, await connection.fetchrow(FIND_INVOICE, scope.account_id, order_id))
 
 
 FIND_INVOICES = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id"  # noqa: S608 - a constant

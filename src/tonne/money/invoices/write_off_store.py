@@ -8,7 +8,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, optional, value_of
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Actor, By, Mode
 
@@ -134,8 +134,7 @@ FIND_ACTIVE = f"SELECT {_WRITE_OFF} WHERE written.invoice_id = $1 AND written.st
 
 async def find_write_off_any_account(connection: Connection, invoice: Invoice) -> WriteOff | None:
     """The write-off of an invoice that waits for approval or is booked."""
-    row = await connection.fetchrow(FIND_ACTIVE, invoice.id)
-    return None if row is None else _write_off(row)
+    return optional(_write_off, await connection.fetchrow(FIND_ACTIVE, invoice.id))
 
 
 LIST_OF_INVOICE = f"SELECT {_WRITE_OFF} WHERE written.invoice_id = $1 ORDER BY written.requested_at, written.id"

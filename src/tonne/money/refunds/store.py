@@ -8,7 +8,7 @@ import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.refunds.model import Refund, RefundState
-from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, optional, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order, OrderKey
 
@@ -78,16 +78,14 @@ FIND_BY_KEY = f"SELECT {_REFUND} FROM refunds WHERE account_id = $1 AND idempote
 
 
 async def find_by_key(connection: Connection, scope: Scope, idempotency_key: str) -> Refund | None:
-    row = await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key)
-    return None if row is None else _refund(row)
+    return optional(_refund, await connection.fetchrow(FIND_BY_KEY, scope.account_id, idempotency_key))
 
 
 FIND_REFUND = f"SELECT {_REFUND} FROM refunds WHERE id = $1"  # noqa: S608 - a constant
 
 
 async def find_refund_any_account(connection: Connection, refund_id: str) -> Refund | None:
-    row = await connection.fetchrow(FIND_REFUND, refund_id)
-    return None if row is None else _refund(row)
+    return optional(_refund, await connection.fetchrow(FIND_REFUND, refund_id))
 
 
 class RefundSearch(NamedTuple):

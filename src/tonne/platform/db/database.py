@@ -32,6 +32,7 @@ else:
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
+V = TypeVar("V")
 Row = asyncpg.Record | Mapping[str, Any]
 _COMMON_SETTINGS = {"application_name": "tonne", "TimeZone": "UTC"}
 CLOSE_WITHIN_S = 5.0
@@ -329,6 +330,15 @@ async def _close(connection: Connection) -> None:
 def value_of(kind: type[S], row: Row, **others: Any) -> S:
     """A struct of the columns that have the names of its fields, and of `others`. Texts become enums, arrays tuples."""
     return msgspec.convert({**row, **others}, kind)
+
+
+def optional(make: Callable[[V], T], found: V | None) -> T | None:
+    """What `make` makes of a row or a value that was found, None without one."""
+    return None if found is None else make(found)
+
+
+def value_or_none(kind: type[S], row: Row | None) -> S | None:
+    return None if row is None else value_of(kind, row)
 
 
 def scope_of(row: Row) -> Scope:

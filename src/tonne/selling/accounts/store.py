@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.db.database import Connection, optional, parameters_of, value_of
 from tonne.platform.values.amounts import NO_TAX, TaxTerms, TaxTreatment
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.accounts.model import (
@@ -155,8 +155,7 @@ FIND_ACCOUNT_BY_ID = f"SELECT {ACCOUNT_COLUMNS} FROM accounts WHERE id = $1"  # 
 
 
 async def find_account_any_account(connection: Connection, account_id: str) -> Account | None:
-    row = await connection.fetchrow(FIND_ACCOUNT_BY_ID, account_id)
-    return None if row is None else account_of_row(row)
+    return optional(account_of_row, await connection.fetchrow(FIND_ACCOUNT_BY_ID, account_id))
 
 
 FIND_HANDLE_OWNER = """

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, value_or_none
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import By, Mode
 from tonne.selling.catalogue.errors import BundleNotFound
@@ -50,8 +50,7 @@ FROM bundles JOIN catalogues USING (mode) WHERE id = $1
 
 
 async def find_switch(tx: Connection, bundle_id: str) -> BundleSwitch | None:
-    row = await tx.fetchrow(FIND_SWITCH, bundle_id)
-    return None if row is None else value_of(BundleSwitch, row)
+    return value_or_none(BundleSwitch, await tx.fetchrow(FIND_SWITCH, bundle_id))
 
 
 SAVE_ENABLED = """

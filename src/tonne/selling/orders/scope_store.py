@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tonne.platform.db.database import Connection, scope_of
+from tonne.platform.db.database import Connection, optional, scope_of
 from tonne.platform.values.context import Mode, Scope, made_at
 
 _NEAR = timedelta(seconds=2)
@@ -32,8 +32,7 @@ FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.id = $1
 
 
 async def _find_scope_by_probing_any_account(connection: Connection, order_id: str) -> Scope | None:
-    row = await connection.fetchrow(FIND_SCOPE, order_id)
-    return None if row is None else scope_of(row)
+    return optional(scope_of, await connection.fetchrow(FIND_SCOPE, order_id))
 
 
 FIND_SCOPE_IN_ORGANISATION = """

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, value_of, value_or_none
 from tonne.selling.users.model import Role
 
 INVITATION = "invitation"
@@ -41,8 +41,7 @@ FOR NO KEY UPDATE
 
 async def lock_link(tx: Connection, token_hash: bytes, kind: str, now: datetime) -> UserLink | None:
     """A link that can still be used."""
-    row = await tx.fetchrow(LOCK_LINK, token_hash, kind, now)
-    return None if row is None else value_of(UserLink, row)
+    return value_or_none(UserLink, await tx.fetchrow(LOCK_LINK, token_hash, kind, now))
 
 
 LOCK_INVITATIONS = f"""

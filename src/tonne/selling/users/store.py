@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.db.database import Connection, optional, parameters_of, value_of, value_or_none
 from tonne.selling.users.model import Member, Membership, Role, User, UserSession, normal_email
 
 INSERT_USER = """
@@ -41,8 +41,7 @@ FIND_USER_BY_ID = f"SELECT {_USER} FROM users WHERE id = $1"  # noqa: S608 - col
 
 
 async def find_user_by_id(connection: Connection, user_id: str) -> User | None:
-    row = await connection.fetchrow(FIND_USER_BY_ID, user_id)
-    return None if row is None else value_of(User, row)
+    return value_or_none(User, await connection.fetchrow(FIND_USER_BY_ID, user_id))
 
 
 LIST_USERS = f"SELECT {_USER} FROM users ORDER BY email"  # noqa: S608 - columns above
@@ -256,8 +255,7 @@ WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $2 AND last_seen_a
 async def find_session(
     connection: Connection, token_hash: bytes, now: datetime, seen_after: datetime
 ) -> UserSession | None:
-    row = await connection.fetchrow(FIND_SESSION, token_hash, now, seen_after)
-    return None if row is None else _session(row)
+    return optional(_session, await connection.fetchrow(FIND_SESSION, token_hash, now, seen_after))
 
 
 LIST_SESSIONS = f"""

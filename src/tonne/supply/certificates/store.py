@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tonne.platform.db.database import Connection, columns, scope_of, value_of
+from tonne.platform.db.database import Connection, columns, optional, scope_of, value_of
 from tonne.platform.db.json_compression import decompress_json
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, Scope, Tenant, to_wire
@@ -252,8 +252,7 @@ FIND_BY_NUMBER = f"SELECT {STORED} FROM certificates WHERE number = $1"  # noqa:
 
 async def find_by_number_any_account(connection: Connection, number: str) -> StoredCertificate | None:
     """Knowing the number is the permission to read the certificate."""
-    row = await connection.fetchrow(FIND_BY_NUMBER, number)
-    return None if row is None else stored_certificate(row)
+    return optional(stored_certificate, await connection.fetchrow(FIND_BY_NUMBER, number))
 
 
 def stored_certificate(row: asyncpg.Record) -> StoredCertificate:

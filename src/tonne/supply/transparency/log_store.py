@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, value_of, value_or_none
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
 
@@ -27,8 +27,7 @@ LOCK_LOG = f"SELECT {LOG_COLUMNS} FROM logs WHERE mode = $1 AND closed_at IS NUL
 
 async def lock_log(tx: Connection, mode: Mode, *, skip_locked: bool = False) -> Log | None:
     """The open log of a mode. Only the transaction that holds the lock may write its tree."""
-    row = await tx.fetchrow(LOCK_LOG + " SKIP LOCKED" * skip_locked, mode)
-    return None if row is None else value_of(Log, row)
+    return value_or_none(Log, await tx.fetchrow(LOCK_LOG + " SKIP LOCKED" * skip_locked, mode))
 
 
 CLOSE_LOG = """
@@ -61,8 +60,7 @@ FIND_LOG = f"SELECT {LOG_COLUMNS} FROM logs WHERE mode = $1 AND generation = $2"
 
 
 async def find_log(connection: Connection, mode: Mode, generation: int) -> Log | None:
-    row = await connection.fetchrow(FIND_LOG, mode, generation)
-    return None if row is None else value_of(Log, row)
+    return value_or_none(Log, await connection.fetchrow(FIND_LOG, mode, generation))
 
 
 CLAIM_GROWN = f"""
@@ -76,8 +74,7 @@ RETURNING {LOG_COLUMNS}
 
 async def claim_grown(connection: Connection, now: datetime, leased_until: datetime) -> Log | None:
     """Lease a log that has entries without a checkpoint."""
-    row = await connection.fetchrow(CLAIM_GROWN, now, leased_until)
-    return None if row is None else value_of(Log, row)
+    return value_or_none(Log, await connection.fetchrow(CLAIM_GROWN, now, leased_until))
 
 
 # The proof of an entry is against the first checkpoint that covers it: a smaller one may not be added later.

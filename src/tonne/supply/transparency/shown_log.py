@@ -5,7 +5,7 @@ from datetime import datetime
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, optional, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import log_path
 from tonne_verify.notes import split_note
@@ -37,8 +37,7 @@ WHERE statement.mode = $1 AND statement.kind = 'certificate.issued' AND statemen
 
 async def find_shown_entry(connection: Connection, mode: Mode, number: str) -> ShownLog | None:
     """Where a certificate is in the log. None until a checkpoint covers it. Knowing the number is the permission."""
-    row = await connection.fetchrow(FIND_ENTRY, mode, number)
-    return None if row is None else _shown(row)
+    return optional(_shown, await connection.fetchrow(FIND_ENTRY, mode, number))
 
 
 FIND_NEWEST = """
@@ -51,8 +50,7 @@ WHERE log.mode = $1 AND log.closed_at IS NULL ORDER BY checkpoint.size DESC LIMI
 
 async def find_shown_log(connection: Connection, mode: Mode) -> ShownLog | None:
     """The newest checkpoint of the open log. None before the first one."""
-    row = await connection.fetchrow(FIND_NEWEST, mode)
-    return None if row is None else _shown(row)
+    return optional(_shown, await connection.fetchrow(FIND_NEWEST, mode))
 
 
 def _shown(row: asyncpg.Record) -> ShownLog:

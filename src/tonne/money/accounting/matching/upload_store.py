@@ -11,7 +11,7 @@ from msgspec import Struct
 from tonne.money.accounting.matching.import_statement import StatementOptions
 from tonne.money.bank.formats.csv_statement import Spelling
 from tonne.money.invoices.errors import StatementUploadNotFound
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, value_of, value_or_none
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import By, Mode, new_id
@@ -175,8 +175,7 @@ RETURNING {_COLUMNS}
 
 
 async def claim_upload(connection: Connection, lease: timedelta) -> StatementUpload | None:
-    row = await connection.fetchrow(CLAIM_UPLOAD, lease)
-    return None if row is None else value_of(StatementUpload, row)
+    return value_or_none(StatementUpload, await connection.fetchrow(CLAIM_UPLOAD, lease))
 
 
 # Does not wait for the transaction that imports the upload and deletes it.

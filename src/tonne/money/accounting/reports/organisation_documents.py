@@ -9,7 +9,7 @@ from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, read_note
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import INVOICE_COLUMNS, read_invoice
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.values.context import Tenant
 
 LIST_INVOICES = f"""
@@ -43,8 +43,7 @@ FIND_INVOICE = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE organisation_id = 
 
 
 async def find_invoice_of(connection: Connection, tenant: Tenant, reference: str) -> Invoice | None:
-    row = await connection.fetchrow(FIND_INVOICE, *tenant, reference)
-    return None if row is None else read_invoice(row)
+    return optional(read_invoice, await connection.fetchrow(FIND_INVOICE, *tenant, reference))
 
 
 SUM_RECEIVED = """
@@ -103,8 +102,7 @@ WHERE note.organisation_id = $1 AND note.mode = $2 AND note.reference = $3
 
 
 async def find_credit_note_of(connection: Connection, tenant: Tenant, reference: str) -> CreditNote | None:
-    row = await connection.fetchrow(FIND_NOTE, *tenant, reference)
-    return None if row is None else read_note(row)
+    return optional(read_note, await connection.fetchrow(FIND_NOTE, *tenant, reference))
 
 
 class CollectedOrders(Struct, frozen=True):

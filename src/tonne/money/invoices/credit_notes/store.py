@@ -7,7 +7,7 @@ import asyncpg
 
 from tonne.money.invoices.credit_notes.credit_note import CreditedOrder, CreditNote
 from tonne.money.invoices.model import Invoice
-from tonne.platform.db.database import Connection, columns, parameters_of, value_of
+from tonne.platform.db.database import Connection, columns, optional, parameters_of, value_of
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order
 
@@ -138,8 +138,7 @@ FIND_BY_REFERENCE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.re
 
 
 async def find_credit_note_any_account(connection: Connection, reference: str) -> CreditNote | None:
-    row = await connection.fetchrow(FIND_BY_REFERENCE, reference)
-    return None if row is None else read_note(row)
+    return optional(read_note, await connection.fetchrow(FIND_BY_REFERENCE, reference))
 
 
 # A lease: if the worker dies, the notes are due again when it expires.

@@ -7,7 +7,7 @@ import asyncpg
 
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.refunds.model import Dispute
-from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, optional, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
@@ -75,8 +75,7 @@ FIND_DISPUTE = f"SELECT {_DISPUTE} FROM disputes WHERE id = $1"  # noqa: S608 - 
 
 
 async def find_dispute_any_account(connection: Connection, dispute_id: str) -> Dispute | None:
-    row = await connection.fetchrow(FIND_DISPUTE, dispute_id)
-    return None if row is None else _dispute(row)
+    return optional(_dispute, await connection.fetchrow(FIND_DISPUTE, dispute_id))
 
 
 class DisputeSearch(NamedTuple):

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, value_or_none
 from tonne.platform.values.context import Mode
 
 KEY_COLUMNS = "owner_id, mode, route, key_digest"
@@ -65,8 +65,7 @@ WHERE owner_id = $1 AND mode = $2 AND route = $3 AND key_digest = $4
 
 
 async def find_used_key(connection: Connection, key: OwnedKey) -> UsedKey | None:
-    row = await connection.fetchrow(FIND_KEY, *parameters_of(key, KEY_COLUMNS))
-    return None if row is None else value_of(UsedKey, row)
+    return value_or_none(UsedKey, await connection.fetchrow(FIND_KEY, *parameters_of(key, KEY_COLUMNS)))
 
 
 PRUNE_RESPONSES = f"""

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, value_of, value_or_none
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 
 COLUMNS = "id, purpose, created_at, retired_at, revoked_from, public"
@@ -49,16 +49,14 @@ FIND_BY_PUBLIC = f"SELECT {COLUMNS} FROM signing_keys WHERE public = $1"  # noqa
 
 
 async def find_key_by_public(connection: Connection, public: str) -> KeyRecord | None:
-    row = await connection.fetchrow(FIND_BY_PUBLIC, public)
-    return None if row is None else value_of(KeyRecord, row)
+    return value_or_none(KeyRecord, await connection.fetchrow(FIND_BY_PUBLIC, public))
 
 
 FIND_KEY = f"SELECT {COLUMNS} FROM signing_keys WHERE id = $1"  # noqa: S608 - a constant
 
 
 async def find_signing_key(connection: Connection, key_id: str) -> KeyRecord | None:
-    row = await connection.fetchrow(FIND_KEY, key_id)
-    return None if row is None else value_of(KeyRecord, row)
+    return value_or_none(KeyRecord, await connection.fetchrow(FIND_KEY, key_id))
 
 
 LOCK_PURPOSE = "SELECT pg_advisory_xact_lock(hashtext('tonne signing keys'), hashtext($1))"

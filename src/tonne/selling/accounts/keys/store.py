@@ -5,7 +5,7 @@ from datetime import datetime
 
 import asyncpg
 
-from tonne.platform.db.database import Connection, parameters_of
+from tonne.platform.db.database import Connection, optional, parameters_of
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.http.permissions import granted
 from tonne.platform.values.context import Mode, Scope, Tenant
@@ -87,8 +87,7 @@ FIND_KEY = f"SELECT {_KEY} FROM api_keys WHERE organisation_id = $1 AND mode = $
 
 
 async def find_key(connection: Connection, tenant: Tenant, key_id: str) -> ApiKey | None:
-    row = await connection.fetchrow(FIND_KEY, *tenant, key_id)
-    return None if row is None else _api_key(row)
+    return optional(_api_key, await connection.fetchrow(FIND_KEY, *tenant, key_id))
 
 
 LOCK_KEY_ROW = f"""
@@ -97,8 +96,7 @@ SELECT {_KEY} FROM api_keys WHERE organisation_id = $1 AND mode = $2 AND id = $3
 
 
 async def lock_key(tx: Connection, tenant: Tenant, key_id: str) -> ApiKey | None:
-    row = await tx.fetchrow(LOCK_KEY_ROW, *tenant, key_id)
-    return None if row is None else _api_key(row)
+    return optional(_api_key, await tx.fetchrow(LOCK_KEY_ROW, *tenant, key_id))
 
 
 FIND_TENANT_OF_KEY = "SELECT organisation_id, mode FROM api_keys WHERE id = $1"

@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from tonne.platform.db.batches import RETRY_AFTER, RowJob, run_claimed
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, value_of, value_or_none
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS
 from tonne.platform.values.context import Actor, ActorKind, By, Mode
@@ -61,8 +61,7 @@ LOCK_CHANGE = f"SELECT {_CHANGE} FROM price_changes WHERE mode = $1 AND id = $2 
 
 
 async def lock_change(tx: Connection, mode: Mode, change_id: str) -> PriceChange | None:
-    row = await tx.fetchrow(LOCK_CHANGE, mode, change_id)
-    return None if row is None else value_of(PriceChange, row)
+    return value_or_none(PriceChange, await tx.fetchrow(LOCK_CHANGE, mode, change_id))
 
 
 MARK_CANCELLED = "UPDATE price_changes SET cancelled_at = $3, next_attempt_at = NULL WHERE mode = $1 AND id = $2"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
-from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.db.database import Connection, parameters_of, value_of, value_or_none
 from tonne.platform.values.context import Mode, Scope, Tenant
 from tonne.supply.certificates.packs.model import AuditPack
 from tonne.supply.certificates.record import CertificateRecord, decode_record
@@ -85,8 +85,7 @@ SELECT {_COLUMNS} FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND 
 
 
 async def find_pack(connection: Connection, tenant: Tenant, pack_id: str) -> AuditPack | None:
-    row = await connection.fetchrow(FIND_PACK, *tenant, pack_id)
-    return None if row is None else value_of(AuditPack, row)
+    return value_or_none(AuditPack, await connection.fetchrow(FIND_PACK, *tenant, pack_id))
 
 
 READ_PART = "SELECT content FROM audit_pack_parts WHERE organisation_id = $1 AND pack_id = $2 AND number = $3"
@@ -116,8 +115,7 @@ RETURNING {_COLUMNS}
 
 
 async def claim_pack(connection: Connection, lease: timedelta) -> AuditPack | None:
-    row = await connection.fetchrow(CLAIM_PACK, lease)
-    return None if row is None else value_of(AuditPack, row)
+    return value_or_none(AuditPack, await connection.fetchrow(CLAIM_PACK, lease))
 
 
 NOTE_PROGRESS = """

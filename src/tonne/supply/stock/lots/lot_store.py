@@ -4,7 +4,7 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, value_of
+from tonne.platform.db.database import Connection, value_of, value_or_none
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import By, Mode, replace
 from tonne.selling.orders.model import OrderKey
@@ -131,8 +131,7 @@ SELECT {_WITHDRAWN} FROM withdrawn_lots lot {_PROJECT} WHERE lot.id = $1
 
 
 async def find_withdrawn_lot(connection: Connection, lot_id: str) -> ListedLot | None:
-    row = await connection.fetchrow(FIND_WITHDRAWN, lot_id)
-    return None if row is None else value_of(ListedLot, row)
+    return value_or_none(ListedLot, await connection.fetchrow(FIND_WITHDRAWN, lot_id))
 
 
 FIND_LOT = f"""
@@ -141,8 +140,7 @@ SELECT {_LOT} FROM {_LOTS} WHERE lot.id = $1
 
 
 async def find_lot(connection: Connection, lot_id: str) -> ListedLot | None:
-    row = await connection.fetchrow(FIND_LOT, lot_id)
-    return None if row is None else value_of(ListedLot, row)
+    return value_or_none(ListedLot, await connection.fetchrow(FIND_LOT, lot_id))
 
 
 # Waits for an allocation that has locked the lot.
@@ -152,8 +150,7 @@ SELECT {_LOT} FROM {_LOTS} WHERE lot.id = $1 FOR UPDATE OF lot
 
 
 async def lock_lot(tx: Connection, lot_id: str) -> ListedLot | None:
-    row = await tx.fetchrow(LOCK_LOT, lot_id)
-    return None if row is None else value_of(ListedLot, row)
+    return value_or_none(ListedLot, await tx.fetchrow(LOCK_LOT, lot_id))
 
 
 MOVE_LOT = """
