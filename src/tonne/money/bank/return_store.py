@@ -11,7 +11,7 @@ import asyncpg
 from tonne.money.bank import transfer_store
 from tonne.money.bank.errors import TransferNotUnresolved
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus, Transfer, TransferState
-from tonne.platform.db.database import Connection, columns, parameters_of, value_of
+from tonne.platform.db.database import Connection, columns, optional, parameters_of, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import Actor, By, Mode
 from tonne.selling.users.approvals import Approval
@@ -128,8 +128,7 @@ FIND_BY_INCOMING = "SELECT id FROM transfer_returns WHERE incoming_id = $1 AND p
 
 async def find_return_by_incoming_any_account(connection: Connection, transfer_id: str) -> str | None:
     """The id of the return whose money this transfer brought back."""
-    return_id: str | None = await connection.fetchval(FIND_BY_INCOMING, transfer_id)
-    return return_id
+    return optional(str, await connection.fetchval(FIND_BY_INCOMING, transfer_id))
 
 
 # Approved anew: approvals are for another account.
@@ -180,8 +179,7 @@ FIND_BATCH = "SELECT content FROM return_batches WHERE id = $1"
 
 
 async def find_batch(connection: Connection, batch_id: str) -> bytes | None:
-    content: bytes | None = await connection.fetchval(FIND_BATCH, batch_id)
-    return content
+    return optional(bytes, await connection.fetchval(FIND_BATCH, batch_id))
 
 
 class ReturnBatch(NamedTuple):

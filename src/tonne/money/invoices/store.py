@@ -246,8 +246,7 @@ FIND_RECEIPT_EMAIL = "SELECT receipt_email FROM accounts WHERE organisation_id =
 
 
 async def find_receipt_email(connection: Connection, scope: Scope) -> str | None:
-    address: str | None = await connection.fetchval(FIND_RECEIPT_EMAIL, scope.organisation_id, scope.account_id)
-    return address
+    return optional(str, await connection.fetchval(FIND_RECEIPT_EMAIL, scope.organisation_id, scope.account_id))
 
 
 HAS_FULFILLED = """

@@ -70,8 +70,7 @@ SUM_SUCCEEDED = (
 
 async def sum_succeeded(connection: Connection, charge: CapturedCharge) -> int:
     """What has gone back of a charge, for all orders that it paid for."""
-    refunded_minor: int = await connection.fetchval(SUM_SUCCEEDED, charge.id)
-    return refunded_minor
+    return int(await connection.fetchval(SUM_SUCCEEDED, charge.id))
 
 
 FIND_BY_KEY = f"SELECT {_REFUND} FROM refunds WHERE account_id = $1 AND idempotency_key = $2"  # noqa: S608 - a constant

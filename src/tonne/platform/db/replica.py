@@ -28,8 +28,7 @@ WRITTEN = "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint"
 
 async def read_written(primary: Connection) -> int:
     """The position up to which the primary's log is on disk: all confirmed transactions are before it."""
-    position: int = await primary.fetchval(WRITTEN)
-    return position
+    return int(await primary.fetchval(WRITTEN))
 
 
 REPLAYED = "SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() - '0/0' >= $1::bigint"

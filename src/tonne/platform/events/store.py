@@ -191,5 +191,4 @@ WHERE ends.position > coalesce(stream.floor_position, 0)
 
 async def count_streams_above_floors(connection: Connection, start: datetime, end: datetime, *, within_s: float) -> int:
     """How many streams have events of that time which are not below the floor."""
-    count: int = await connection.fetchval(COUNT_ABOVE_FLOORS, start, end, timeout=within_s)
-    return count
+    return int(await connection.fetchval(COUNT_ABOVE_FLOORS, start, end, timeout=within_s))

@@ -165,8 +165,7 @@ SELECT id FROM accounts WHERE organisation_id = $1 AND mode = $2 AND lower(handl
 
 async def find_handle_owner(connection: Connection, scope: Scope, handle: str) -> str | None:
     """The account of this organisation and mode that has the handle."""
-    found: str | None = await connection.fetchval(FIND_HANDLE_OWNER, scope.organisation_id, scope.mode, handle)
-    return found
+    return optional(str, await connection.fetchval(FIND_HANDLE_OWNER, scope.organisation_id, scope.mode, handle))
 
 
 FIND_BY_IDEMPOTENCY_KEY = f"""

@@ -8,7 +8,7 @@ import asyncpg
 import msgspec
 from msgspec import structs
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.values.amounts import MAX_GRAMS
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.details import BundleDetails, ProjectDetails
@@ -22,8 +22,7 @@ FIND_VERSION = "SELECT version FROM catalogues WHERE mode = $1"
 
 
 async def find_version(connection: Connection, mode: Mode) -> int | None:
-    version: int | None = await connection.fetchval(FIND_VERSION, mode)
-    return version
+    return optional(int, await connection.fetchval(FIND_VERSION, mode))
 
 
 LOAD_CATALOGUE = "SELECT currency, version, default_bundle_selection FROM catalogues WHERE mode = $1"

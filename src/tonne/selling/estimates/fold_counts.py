@@ -24,8 +24,7 @@ SELECT count(*) FROM taken
 
 async def fold_counts(connection: Connection, limit: int) -> int:
     """Add up to `limit` deltas to the days. Returns how many there were."""
-    count: int = await connection.fetchval(FOLD_COUNTS, limit)
-    return count
+    return int(await connection.fetchval(FOLD_COUNTS, limit))
 
 
 class FoldEstimateCounts:

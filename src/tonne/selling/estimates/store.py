@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tonne.platform.db.database import Connection, columns
+from tonne.platform.db.database import Connection, columns, optional
 from tonne.platform.values.context import Scope
 from tonne.selling.accounts.organisations.activity import EstimateActivity
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
@@ -13,8 +13,7 @@ FIND_MASS = "SELECT mass_grams FROM estimates WHERE account_id = $1 AND id = $2"
 
 
 async def find_mass_grams(connection: Connection, scope: Scope, estimate_id: str) -> int | None:
-    mass_grams: int | None = await connection.fetchval(FIND_MASS, scope.account_id, estimate_id)
-    return mass_grams
+    return optional(int, await connection.fetchval(FIND_MASS, scope.account_id, estimate_id))
 
 
 FIND_MASSES = """

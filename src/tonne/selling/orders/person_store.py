@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.values.context import Mode, Scope
 
 # Addresses and names must be equal; the texts that clients wrote contain a term. Batches, so that no statement takes
@@ -41,8 +41,7 @@ FIND_CANCEL_REASON = "SELECT cancel_reason FROM orders WHERE account_id = $1 AND
 
 
 async def find_cancel_reason(connection: Connection, scope: Scope, order_id: str) -> str | None:
-    reason: str | None = await connection.fetchval(FIND_CANCEL_REASON, scope.account_id, order_id)
-    return reason
+    return optional(str, await connection.fetchval(FIND_CANCEL_REASON, scope.account_id, order_id))
 
 
 # An order that is shown with another name or address now still has the former one in events and certificates.

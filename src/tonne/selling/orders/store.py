@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tonne.platform.db.database import Connection, Row, columns, parameters_of
+from tonne.platform.db.database import Connection, Row, columns, optional, parameters_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.platform.values.erased import ERASED_DIGEST
@@ -35,16 +35,14 @@ FIND_KEY_OF_ORDER = "SELECT placed_by_key FROM orders WHERE account_id = $1 AND 
 
 async def find_key_of_order(connection: Connection, scope: Scope, order_id: str) -> str | None:
     """The API key that placed the order; None if a checkout did."""
-    key_id: str | None = await connection.fetchval(FIND_KEY_OF_ORDER, scope.account_id, order_id)
-    return key_id
+    return optional(str, await connection.fetchval(FIND_KEY_OF_ORDER, scope.account_id, order_id))
 
 
 FIND_BY_ID = "SELECT wire_document FROM orders WHERE account_id = $1 AND id = $2"
 
 
 async def find_by_id(connection: Connection, scope: Scope, order_id: str) -> bytes | None:
-    document: bytes | None = await connection.fetchval(FIND_BY_ID, scope.account_id, order_id)
-    return document
+    return optional(bytes, await connection.fetchval(FIND_BY_ID, scope.account_id, order_id))
 
 
 COUNT_ORDERS_OF_LINK = """
@@ -54,8 +52,7 @@ SELECT count(*) FROM (SELECT FROM orders WHERE account_id = $1 AND offset_link_i
 
 async def count_orders_of_link(connection: Connection, scope: Scope, offset_link_id: str, limit: int) -> int:
     """Counts up to `limit`, so that the time is bounded."""
-    count: int = await connection.fetchval(COUNT_ORDERS_OF_LINK, scope.account_id, offset_link_id, limit)
-    return count
+    return int(await connection.fetchval(COUNT_ORDERS_OF_LINK, scope.account_id, offset_link_id, limit))
 
 
 # Compare-and-set on the status.
@@ -345,8 +342,7 @@ COUNT_ORDERS = "SELECT count(*) FROM orders"
 
 
 async def count_orders(connection: Connection) -> int:
-    count: int = await connection.fetchval(COUNT_ORDERS)
-    return count
+    return int(await connection.fetchval(COUNT_ORDERS))
 
 
 # A batch is read by its key, so that it takes the same time whether or not its orders contain the bytes.

@@ -74,8 +74,7 @@ WHERE email = (SELECT email FROM users WHERE id = $1) AND kind = 'password_reset
 
 
 async def count_password_links(connection: Connection, user_id: str, after: datetime) -> int:
-    count: int = await connection.fetchval(COUNT_RESETS, user_id, after)
-    return count
+    return int(await connection.fetchval(COUNT_RESETS, user_id, after))
 
 
 REVOKE_RESETS = """

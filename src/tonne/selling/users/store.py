@@ -124,8 +124,7 @@ COUNT_RECOVERY_CODES = "SELECT count(*) FROM recovery_codes WHERE user_id = $1 A
 
 
 async def count_recovery_codes(connection: Connection, user_id: str) -> int:
-    left: int = await connection.fetchval(COUNT_RECOVERY_CODES, user_id)
-    return left
+    return int(await connection.fetchval(COUNT_RECOVERY_CODES, user_id))
 
 
 DELETE_USER = """
@@ -179,8 +178,7 @@ WHERE organisation_id = $1 AND role = 'owner' AND users.disabled_at IS NULL AND 
 
 async def count_other_owners(tx: Connection, organisation_id: str, user_id: str) -> int:
     """The caller has locked the organisation."""
-    others: int = await tx.fetchval(COUNT_OWNERS, organisation_id, user_id)
-    return others
+    return int(await tx.fetchval(COUNT_OWNERS, organisation_id, user_id))
 
 
 LIST_MEMBERSHIPS = """

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.selling.orders.model import BeneficiaryKind, Order
 
 # Sorted, so that transactions that keep the same new logos cannot deadlock.
@@ -43,5 +43,4 @@ FIND_LOGO = "SELECT content FROM certificate_logos WHERE sha256 = $1"
 
 
 async def find_certificate_logo(connection: Connection, sha256: str) -> bytes | None:
-    content: bytes | None = await connection.fetchval(FIND_LOGO, bytes.fromhex(sha256))
-    return content
+    return optional(bytes, await connection.fetchval(FIND_LOGO, bytes.fromhex(sha256)))

@@ -209,8 +209,7 @@ SELECT state_reason FROM certificates WHERE account_id = $1 AND order_id = $2 AN
 
 async def find_withdrawal(connection: Connection, scope: Scope, order_id: str) -> str | None:
     """Why the order's current certificate was withdrawn; None if it is valid, or there is none."""
-    reason: str | None = await connection.fetchval(FIND_WITHDRAWAL, scope.account_id, order_id)
-    return reason
+    return optional(str, await connection.fetchval(FIND_WITHDRAWAL, scope.account_id, order_id))
 
 
 class StoredCertificate(msgspec.Struct, frozen=True):
@@ -283,8 +282,7 @@ FIND_NUMBER_OF_DOCUMENT = "SELECT number FROM certificate_documents WHERE sha256
 
 async def find_number_of_document_any_account(connection: Connection, sha256: str) -> str | None:
     """The number of the certificate for which a file with this hash was sent out."""
-    number: str | None = await connection.fetchval(FIND_NUMBER_OF_DOCUMENT, bytes.fromhex(sha256))
-    return number
+    return optional(str, await connection.fetchval(FIND_NUMBER_OF_DOCUMENT, bytes.fromhex(sha256)))
 
 
 INSERT_DOCUMENT = """

@@ -16,8 +16,7 @@ HAS_WAITING = "SELECT EXISTS (SELECT FROM log_statements WHERE mode = $1 AND log
 
 
 async def has_waiting(connection: Connection, mode: Mode) -> bool:
-    found: bool = await connection.fetchval(HAS_WAITING, mode)
-    return found
+    return bool(await connection.fetchval(HAS_WAITING, mode))
 
 
 # Skips rows that a correction or an erasure has locked: waiting for them here could deadlock.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, scope_of, value_of
+from tonne.platform.db.database import Connection, optional, scope_of, value_of
 from tonne.platform.values.context import Scope
 
 # At most one mail per account in this time, however many orders are declined.
@@ -76,8 +76,7 @@ FROM card_links WHERE account_id = $1 FOR UPDATE
 
 async def lock_card_link(tx: Connection, scope: Scope, now: datetime) -> bytes | None:
     """The sealed token; None if a new one is due. From the gateway's page the payer comes back with the old one."""
-    box: bytes | None = await tx.fetchval(FIND_CARD_LINK_BOX, scope.account_id, now - LINK_RENEWED_AFTER)
-    return box
+    return optional(bytes, await tx.fetchval(FIND_CARD_LINK_BOX, scope.account_id, now - LINK_RENEWED_AFTER))
 
 
 STORE_CARD_LINK = """

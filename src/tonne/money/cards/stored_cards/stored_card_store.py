@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from tonne.money.cards.gateways.card import CardDetails
-from tonne.platform.db.database import Connection, parameters_of
+from tonne.platform.db.database import Connection, optional, parameters_of
 from tonne.platform.values.context import Scope
 
 STORE_CARD = """
@@ -34,5 +34,4 @@ REMOVE_CARD = "DELETE FROM account_cards WHERE account_id = $1 RETURNING last_fo
 
 async def remove_card(tx: Connection, scope: Scope) -> str | None:
     """Returns the last four digits of the removed card, None if there was none."""
-    last_four: str | None = await tx.fetchval(REMOVE_CARD, scope.account_id)
-    return last_four
+    return optional(str, await tx.fetchval(REMOVE_CARD, scope.account_id))

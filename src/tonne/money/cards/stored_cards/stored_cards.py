@@ -17,7 +17,7 @@ from tonne.money.cards.invoice_charge_store import make_declined_invoices_due
 from tonne.money.cards.stored_cards import stored_card_store
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
 from tonne.platform.db.batches import RowJob
-from tonne.platform.db.database import Connection, scope_of, value_of
+from tonne.platform.db.database import Connection, optional, scope_of, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.events.audit.record import record
 from tonne.platform.values.context import By, Mode, Scope, job_actor, new_id
@@ -75,8 +75,7 @@ DELETE FROM account_cards WHERE account_id = $1 AND method = $2 AND removal_at I
 
 
 async def delete_closed_card(tx: Connection, scope: Scope, method: str) -> str | None:
-    last_four: str | None = await tx.fetchval(DELETE_CLOSED_CARD, scope.account_id, method)
-    return last_four
+    return optional(str, await tx.fetchval(DELETE_CLOSED_CARD, scope.account_id, method))
 
 
 POSTPONE_REMOVAL = "UPDATE account_cards SET removal_at = $2 WHERE account_id = $1 AND removal_at IS NOT NULL"

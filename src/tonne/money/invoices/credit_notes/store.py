@@ -93,8 +93,7 @@ WHERE credited.account_id = $1 AND credited.order_id = $2 AND note.cause = 'corr
 
 async def sum_corrections(connection: Connection, order: Order) -> int:
     """What credit notes took off an order before it was paid: nobody has paid that."""
-    corrected_minor: int = await connection.fetchval(SUM_CORRECTIONS, order.scope.account_id, order.id)
-    return corrected_minor
+    return int(await connection.fetchval(SUM_CORRECTIONS, order.scope.account_id, order.id))
 
 
 LIST_OF_INVOICE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.invoice_id = $1 ORDER BY note.number"  # noqa: S608 - a constant

@@ -9,7 +9,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.invoices.model import BillableOrder
-from tonne.platform.db.database import Connection, columns, value_of
+from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
@@ -118,8 +118,7 @@ async def add_to_group_any_account(
     tx: Connection, key: GroupKey, totals: Sequence[int], *, now: datetime, month_end: datetime
 ) -> str:
     """Count orders with these totals; returns the id of the group, which is locked until the transaction ends."""
-    group_id: str = await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, len(totals), sum(totals), now, month_end)
-    return group_id
+    return str(await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, len(totals), sum(totals), now, month_end))
 
 
 _UNBILLED = "account_id, order_id, group_id, reference, placed_at, quantity_grams, offset_minor, fee_minor, total_minor"
@@ -154,8 +153,7 @@ FIND_GROUP_OF = "SELECT group_id FROM unbilled_orders WHERE account_id = $1 AND 
 
 
 async def find_group_of(connection: Connection, order: Order) -> str | None:
-    group_id: str | None = await connection.fetchval(FIND_GROUP_OF, order.scope.account_id, order.id)
-    return group_id
+    return optional(str, await connection.fetchval(FIND_GROUP_OF, order.scope.account_id, order.id))
 
 
 # A lease: if the worker dies, the groups are due again when it expires.
@@ -215,8 +213,7 @@ JOIN unbilled_orders unbilled ON unbilled.account_id = keys.account_id AND unbil
 
 async def sum_unbilled(connection: Connection, keys: Sequence[OrderKey]) -> int:
     """What these orders cost together, without tax."""
-    total_minor: int = await connection.fetchval(SUM_UNBILLED, *columns(keys, "account_id, id"))
-    return total_minor
+    return int(await connection.fetchval(SUM_UNBILLED, *columns(keys, "account_id, id")))
 
 
 FIND_TREATMENTS = """

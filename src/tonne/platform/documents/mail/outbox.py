@@ -166,8 +166,7 @@ WHERE created_at >= $1 AND created_at < $2 AND sent_at IS NULL AND held_reason I
 
 async def count_unsent(connection: Connection, start: datetime, end: datetime) -> int:
     """Mails of that time that wait, or that were given up and not discarded."""
-    count: int = await connection.fetchval(COUNT_UNSENT, start, end)
-    return count
+    return int(await connection.fetchval(COUNT_UNSENT, start, end))
 
 
 def _mail(row: asyncpg.Record) -> StoredMail:

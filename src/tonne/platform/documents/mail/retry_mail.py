@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.context import By
 from tonne.platform.values.errors import Kind, TonneError
@@ -92,8 +92,7 @@ WHERE id = $1 AND sent_at IS NULL AND next_attempt_at IS NULL
 
 async def retry_mail_any_account(tx: Connection, mail_id: str) -> str | None:
     """Make a mail that was given up due again. Returns its organisation, None if there is no such mail."""
-    organisation_id: str | None = await tx.fetchval(RETRY, mail_id)
-    return organisation_id
+    return optional(str, await tx.fetchval(RETRY, mail_id))
 
 
 DISCARD = """
@@ -105,5 +104,4 @@ WHERE id = $1 AND sent_at IS NULL AND next_attempt_at IS NULL
 
 async def discard_mail_any_account(tx: Connection, mail_id: str) -> str | None:
     """Accept that a mail that was given up is never sent. Returns its organisation, None if there is no such mail."""
-    organisation_id: str | None = await tx.fetchval(DISCARD, mail_id)
-    return organisation_id
+    return optional(str, await tx.fetchval(DISCARD, mail_id))

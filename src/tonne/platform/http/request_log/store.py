@@ -167,8 +167,7 @@ HAS_REQUESTS = "SELECT EXISTS (SELECT FROM api_requests WHERE slot = $1)"
 
 
 async def has_requests_any_account(connection: Connection, slot: int) -> bool:
-    found: bool = await connection.fetchval(HAS_REQUESTS, slot)
-    return found
+    return bool(await connection.fetchval(HAS_REQUESTS, slot))
 
 
 async def truncate_slot(tx: Connection, slot: int) -> None:

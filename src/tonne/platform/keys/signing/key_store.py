@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, value_of, value_or_none
+from tonne.platform.db.database import Connection, optional, value_of, value_or_none
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 
 COLUMNS = "id, purpose, created_at, retired_at, revoked_from, public"
@@ -75,8 +75,7 @@ UPDATE signing_keys SET retired_at = $2, private_box = NULL WHERE purpose = $1 A
 
 async def retire_current_key(tx: Connection, purpose: KeyPurpose, at: datetime) -> str | None:
     """Its id; None if there was none."""
-    retired: str | None = await tx.fetchval(RETIRE_CURRENT, purpose, at)
-    return retired
+    return optional(str, await tx.fetchval(RETIRE_CURRENT, purpose, at))
 
 
 REINSTATE = "UPDATE signing_keys SET retired_at = NULL WHERE id = $1"

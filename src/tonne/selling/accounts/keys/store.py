@@ -115,8 +115,7 @@ WHERE organisation_id = $1 AND mode = $2 AND revoked_at IS NULL AND (expires_at 
 
 
 async def count_working_keys(connection: Connection, tenant: Tenant, now: datetime) -> int:
-    count: int = await connection.fetchval(COUNT_KEYS, *tenant, now)
-    return count
+    return int(await connection.fetchval(COUNT_KEYS, *tenant, now))
 
 
 FIND_KEY_KIND = """
@@ -145,8 +144,7 @@ COUNT_ACCOUNTS = "SELECT count(*) FROM accounts WHERE organisation_id = $1 AND m
 
 async def count_accounts(connection: Connection, tenant: Tenant, ids: Sequence[str]) -> int:
     """How many of these accounts exist."""
-    count: int = await connection.fetchval(COUNT_ACCOUNTS, *tenant, ids)
-    return count
+    return int(await connection.fetchval(COUNT_ACCOUNTS, *tenant, ids))
 
 
 LIST_ACCOUNT_NAMES = "SELECT id, name FROM accounts WHERE organisation_id = $1 AND mode = $2 AND id = ANY($3)"

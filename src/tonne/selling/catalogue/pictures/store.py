@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.pictures.model import Picture, PictureSize
 from tonne.selling.catalogue.pictures.pictures import PictureKind
@@ -72,5 +72,4 @@ FIND_FILE = "SELECT content FROM pictures WHERE digest = $1 AND size = $2"
 
 
 async def find_file(connection: Connection, digest: str, size: PictureSize) -> bytes | None:
-    content: bytes | None = await connection.fetchval(FIND_FILE, digest, size)
-    return content
+    return optional(bytes, await connection.fetchval(FIND_FILE, digest, size))

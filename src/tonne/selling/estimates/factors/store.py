@@ -14,8 +14,7 @@ COUNT_VERSIONS = "SELECT count(*) FROM emission_factors"
 
 async def count_versions(connection: Connection) -> int:
     """Rows are only ever added, so the count changes with every import that changes something."""
-    count: int = await connection.fetchval(COUNT_VERSIONS)
-    return count
+    return int(await connection.fetchval(COUNT_VERSIONS))
 
 
 LOAD_LATEST = f"""

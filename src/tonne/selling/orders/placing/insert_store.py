@@ -85,8 +85,7 @@ SELECT EXISTS (SELECT FROM new)
 
 
 async def insert_order(tx: Connection, order: NewOrder) -> bool:
-    inserted: bool = await tx.fetchval(INSERT_ORDER, *_values(order), *columns(order.order.lines, LINE_COLUMNS))
-    return inserted
+    return bool(await tx.fetchval(INSERT_ORDER, *_values(order), *columns(order.order.lines, LINE_COLUMNS)))
 
 
 # The same for many orders. Returns the ids of those that were inserted. Rows as composite values cost half of what an

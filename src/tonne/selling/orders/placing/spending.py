@@ -86,8 +86,7 @@ ON CONFLICT (subject_id, month) DO UPDATE SET spent_minor = monthly_spending.spe
 async def _begin(tx: Connection, order: Order, limit: SpendingLimit, month: date, amount_minor: int) -> int:
     """The first order of the month since the limit was set."""
     so_far = await sum_spending(tx, order.scope.organisation_id, limit.subject_id, month)
-    spent: int = await tx.fetchval(BEGIN_SPENDING, limit.subject_id, month, so_far, amount_minor)
-    return spent
+    return int(await tx.fetchval(BEGIN_SPENDING, limit.subject_id, month, so_far, amount_minor))
 
 
 SET_SPENDING = "UPDATE monthly_spending SET spent_minor = $3 WHERE subject_id = $1 AND month = $2"
@@ -114,8 +113,7 @@ WHERE accounts.organisation_id = $1 AND (accounts.id = $2 OR orders.placed_by_ke
 async def sum_spending(connection: Connection, organisation_id: str, subject_id: str, month: date) -> int:
     """What an account, or an API key of the organisation and the keys of its rotations, has ordered in a month."""
     start = datetime.fromisoformat(f"{month.isoformat()}T00:00:00+00:00")
-    spent: int = await connection.fetchval(SUM_SPENDING, organisation_id, subject_id, start, next_month(month))
-    return spent
+    return int(await connection.fetchval(SUM_SPENDING, organisation_id, subject_id, start, next_month(month)))
 
 
 FORGET_SPENDING = "DELETE FROM monthly_spending WHERE subject_id = $1"

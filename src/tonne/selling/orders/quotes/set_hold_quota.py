@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import MAX_GRAMS, MassUnit, format_tonnes, parse_decimal, to_grams
 from tonne.platform.values.context import By, Mode, Scope, Tenant
@@ -69,8 +69,7 @@ SELECT quota_grams FROM hold_quotas WHERE subject_id = $1 AND mode = $2 AND orga
 
 async def find_quota_grams(connection: Connection, organisation_id: str, subject_id: str, mode: Mode) -> int | None:
     """The quota of the account or organisation itself."""
-    grams: int | None = await connection.fetchval(FIND_QUOTA, subject_id, mode, organisation_id)
-    return grams
+    return optional(int, await connection.fetchval(FIND_QUOTA, subject_id, mode, organisation_id))
 
 
 SET_QUOTA = """

@@ -109,8 +109,7 @@ async def sum_held_grams(
     without_accounts: Sequence[str] = (),
 ) -> int:
     """What the quotes of an account hold; without `account_id`, those of all accounts but `without_accounts`."""
-    held: int = await connection.fetchval(SUM_HELD, organisation_id, mode, account_id, list(without_accounts), now)
-    return held
+    return int(await connection.fetchval(SUM_HELD, organisation_id, mode, account_id, list(without_accounts), now))
 
 
 # SKIP LOCKED: the quote is being used. `quotes_holding` contains only quotes that hold.

@@ -32,8 +32,7 @@ SELECT count(*) FROM taken
 
 async def fold_deltas(connection: Connection, limit: int) -> int:
     """Add up to `limit` deltas to the totals. Returns how many there were."""
-    count: int = await connection.fetchval(FOLD_DELTAS, limit)
-    return count
+    return int(await connection.fetchval(FOLD_DELTAS, limit))
 
 
 class FoldTotals:

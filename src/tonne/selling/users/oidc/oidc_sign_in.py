@@ -6,7 +6,7 @@ account at the provider does. A second factor of the user is still asked for.
 
 from datetime import datetime
 
-from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.database import Connection, Database, optional
 from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.route import Request
@@ -101,8 +101,7 @@ UPDATE user_identities SET last_used_at = $3 WHERE issuer = $1 AND subject = $2 
 
 async def use_identity(tx: Connection, issuer: str, subject: str, now: datetime) -> str | None:
     """The id of the user to whom it belongs."""
-    user_id: str | None = await tx.fetchval(USE_IDENTITY, issuer, subject, now)
-    return user_id
+    return optional(str, await tx.fetchval(USE_IDENTITY, issuer, subject, now))
 
 
 LINK_IDENTITY = """

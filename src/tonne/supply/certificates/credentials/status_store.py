@@ -1,6 +1,6 @@
 """SQL of status lists."""
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.values.context import Mode
 from tonne.supply.certificates.credentials.credential import LIST_LENGTH, STATUS_VALUES, StatusValue
 from tonne.supply.certificates.record import CertificateState
@@ -12,8 +12,7 @@ SELECT id FROM log_statements WHERE mode = $1 AND kind = 'certificate.issued' AN
 
 async def find_status_index(connection: Connection, mode: Mode, number: str) -> int | None:
     """The place of a certificate in the status lists: the id of the statement that it was issued."""
-    index: int | None = await connection.fetchval(FIND_STATUS_INDEX, mode, number)
-    return index
+    return optional(int, await connection.fetchval(FIND_STATUS_INDEX, mode, number))
 
 
 # The index `certificates_changed` has only certificates that are not valid.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
-from tonne.platform.db.database import Connection, parameters_of, value_of, value_or_none
+from tonne.platform.db.database import Connection, optional, parameters_of, value_of, value_or_none
 from tonne.platform.values.context import Mode, Scope, Tenant
 from tonne.supply.certificates.packs.model import AuditPack
 from tonne.supply.certificates.record import CertificateRecord, decode_record
@@ -54,8 +54,7 @@ SELECT count(*) FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND st
 
 
 async def count_waiting(tx: Connection, tenant: Tenant) -> int:
-    count: int = await tx.fetchval(COUNT_WAITING, *tenant)
-    return count
+    return int(await tx.fetchval(COUNT_WAITING, *tenant))
 
 
 INSERT_PACK = """
@@ -92,8 +91,7 @@ READ_PART = "SELECT content FROM audit_pack_parts WHERE organisation_id = $1 AND
 
 
 async def read_part(connection: Connection, pack: AuditPack, number: int) -> bytes | None:
-    content: bytes | None = await connection.fetchval(READ_PART, pack.organisation_id, pack.id, number)
-    return content
+    return optional(bytes, await connection.fetchval(READ_PART, pack.organisation_id, pack.id, number))
 
 
 DELETE_PACK = "DELETE FROM audit_packs WHERE organisation_id = $1 AND mode = $2 AND id = $3"
