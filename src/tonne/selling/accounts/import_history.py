@@ -28,7 +28,7 @@ from tonne.platform.documents.sheets.read_sheet import Row, SheetFile, Values, r
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import DECIMALS, MassUnit, to_grams
-from tonne.platform.values.context import By, Mode, Scope, Tenant, new_id
+from tonne.platform.values.context import By, Mode, Scope, Tenant, new_id, same_named
 from tonne.platform.values.paging import START, Position
 from tonne.selling.accounts.errors import HistoryImportNotFound
 from tonne.selling.accounts.store import lock_account
@@ -224,14 +224,12 @@ def _order(scope: Scope, row: HistoryRow) -> HistoryOrder:
     amount = None
     if row.amount is not None and row.currency is not None:
         amount = int(row.amount.scaleb(DECIMALS[row.currency]))
-    return HistoryOrder(
+    return same_named(
+        HistoryOrder,
+        row,
         id=new_id("his"),
         account_id=scope.account_id,
-        provider=row.provider,
-        external_id=row.external_id,
         ordered_on=row.date,
         quantity_grams=to_grams(row.quantity, MassUnit.T),
         amount_minor=amount,
-        currency=row.currency,
-        link=row.link,
     )
