@@ -32,11 +32,11 @@ from tonne.platform.events.audit.record import record_all
 from tonne.platform.values.context import Clock, Scope, job_actor, replace
 from tonne.platform.values.language import N_
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, FailureReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions, cancellation_entry, move_orders, with_payment
-from tonne.selling.orders.queue import lock_order, lock_orders, schedule_payment
+from tonne.selling.orders.queue import lock_orders, require_locked_order, schedule_payment
 from tonne.selling.orders.store import note_cancellation
 
 # By the gateway's code. All other codes are `card_declined`: a bank does not want payers to learn that a card is
@@ -311,9 +311,7 @@ class SimulatePayment(Struct, frozen=True):
         return order
 
     async def _lock(self, tx: Connection, scope: Scope, order_id: str) -> Order:
-        order = await lock_order(tx, scope, order_id)
-        if order is None:
-            raise OrderNotFound
+        order = await require_locked_order(tx, scope, order_id)
         if order.payment_method is not PaymentMethod.CARD:
             raise OrderPaidByInvoice
         if order.status is not OrderStatus.PLACED:

@@ -22,7 +22,7 @@ from tonne.platform.values.context import Clock
 from tonne.selling.accounts.keys.store import find_key_kind
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
-from tonne.selling.orders.load import load_order
+from tonne.selling.orders.load import load_order, require_order
 from tonne.selling.orders.model import OrderStatus, work_after
 from tonne.selling.orders.schemas import OrderOut, order_document
 
@@ -62,9 +62,7 @@ class InvoiceEndpoints(Struct, frozen=True):
         async with self.database.connection() as connection:
             invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
             if invoice is None:
-                order = await load_order(connection, request.scope, order_id)
-                if order is None:
-                    raise OrderNotFound
+                order = await require_order(connection, request.scope, order_id)
                 if lacks := await find_held_back(connection, order, self.settings):
                     raise InvoiceNotAvailable(HELD_BACK if lacks.settings else NEEDS_DETAILS)
                 is_waiting = await find_group_of(connection, order) is not None

@@ -29,11 +29,10 @@ from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Scope, new_id, replace
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
-from tonne.selling.orders.queue import lock_keys, lock_order
+from tonne.selling.orders.queue import lock_keys, require_locked_order
 from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, approve
 
 # Orders that are in memory at the same time while an invoice is settled.
@@ -71,7 +70,7 @@ async def settle_if_covered(tx: Connection, invoice: Invoice, *, by: By) -> None
 
 async def settle_test_invoice(tx: Connection, scope: Scope, order_id: str, *, settings: Settings, by: By) -> Order:
     """Test helper: issue the invoice of a placed order if necessary, and settle it."""
-    order = await _lock(tx, scope, order_id)
+    order = await require_locked_order(tx, scope, order_id)
     if order.payment_method is not PaymentMethod.INVOICE:
         raise OrderPaidByCard
     is_on_credit = order.payment_state is PaymentState.UNPAID and order.status in FULFILLED
@@ -81,12 +80,12 @@ async def settle_test_invoice(tx: Connection, scope: Scope, order_id: str, *, se
         await issue_invoices(tx, [order], settings, by.at)
     if order.priced is not None and order.priced.total_cost_minor == 0:
         # Issuing has marked it as paid.
-        return await _lock(tx, scope, order_id)
+        return await require_locked_order(tx, scope, order_id)
     invoice = await invoice_store.find_invoice(tx, scope, order_id) or await bill_alone(tx, order, settings, by.at)
     if invoice is None:
         raise InvoiceNotFound
     await settle_invoice(tx, invoice, by=by)
-    return await _lock(tx, scope, order_id)
+    return await require_locked_order(tx, scope, order_id)
 
 
 async def lock_with_orders_any_account(tx: Connection, invoice_ids: Sequence[str]) -> list[Invoice]:
@@ -143,13 +142,6 @@ async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now
             paid = [structs.replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
             await move_orders(tx, moves, now, updated=paid)
             advance(len(orders))
-
-
-async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:
-    order = await lock_order(tx, scope, order_id)
-    if order is None:
-        raise OrderNotFound
-    return order
 
 
 async def write_off_invoice(

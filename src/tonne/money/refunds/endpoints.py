@@ -26,8 +26,7 @@ from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Scope
-from tonne.selling.orders.errors import OrderNotFound
-from tonne.selling.orders.load import load_order
+from tonne.selling.orders.load import require_order
 from tonne.selling.orders.schemas import order_document
 
 REASON = "Requested by the client"
@@ -81,9 +80,7 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
         idempotency = idempotency_of(f"refund {order_id}", document)
         body = read(document, RefundIn)
         async with self.database.connection() as connection:
-            order = await load_order(connection, request.scope, order_id)
-            if order is None:
-                raise OrderNotFound
+            order = await require_order(connection, request.scope, order_id)
             await require_permission(connection, request.scope, request.actor)
         amount = None if body.amount is None else parse_amount(body.amount, order.currency)
         asked = RefundRequest(
@@ -123,9 +120,7 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
         order_id = request.path("order_id")
         paging = Paging.of(request, f"refunds of {order_id}")
         async with self.database.connection() as connection:
-            order = await load_order(connection, request.scope, order_id)
-            if order is None:
-                raise OrderNotFound
+            order = await require_order(connection, request.scope, order_id)
             await require_permission(connection, request.scope, request.actor)
             found = await store.list_of_order(connection, order)
         start = paging.start

@@ -13,6 +13,7 @@ from tonne.platform.values.context import Scope
 from tonne.selling.catalogue.model import ExchangeRate
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
 from tonne.selling.orders import model
+from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.store import LINE_COLUMNS, PROJECT_COLUMNS
 
 # The currency of the catalogue matters only to an order with an exchange rate. LEFT JOIN: an order may be placed before
@@ -63,6 +64,14 @@ async def load_orders(connection: Connection, keys: Sequence[model.OrderKey]) ->
 
 async def load_order(connection: Connection, scope: Scope, order_id: str) -> model.Order | None:
     return (await _load(connection, [model.OrderKey(scope.account_id, order_id)])).get(order_id)
+
+
+async def require_order(connection: Connection, scope: Scope, order_id: str) -> model.Order:
+    """Raises OrderNotFound."""
+    order = await load_order(connection, scope, order_id)
+    if order is None:
+        raise OrderNotFound
+    return order
 
 
 async def _load(connection: Connection, keys: Sequence[model.OrderKey]) -> dict[str, model.Order]:

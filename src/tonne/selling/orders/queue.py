@@ -14,7 +14,7 @@ from tonne.platform.db.batches import RETRY_AFTER, run_claimed
 from tonne.platform.db.database import Connection, Database, columns
 from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.orders.load import load_order, load_orders
+from tonne.selling.orders.load import load_order, load_orders, require_order
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 
 Result = TypeVar("Result")
@@ -35,6 +35,12 @@ async def lock_order(tx: Connection, scope: Scope, order_id: str) -> Order | Non
     """Lock an order until the transaction ends, and return it as it is then."""
     await lock_keys(tx, [OrderKey(scope.account_id, order_id)])
     return await load_order(tx, scope, order_id)
+
+
+async def require_locked_order(tx: Connection, scope: Scope, order_id: str) -> Order:
+    """Like `lock_order`. Raises OrderNotFound."""
+    await lock_keys(tx, [OrderKey(scope.account_id, order_id)])
+    return await require_order(tx, scope, order_id)
 
 
 async def lock_orders(tx: Connection, keys: Sequence[OrderKey]) -> dict[str, Order]:

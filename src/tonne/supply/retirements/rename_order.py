@@ -10,10 +10,10 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Scope
-from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order, OrderStatus
 from tonne.selling.orders.move_order import rewrite_documents
-from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.queue import require_locked_order
 from tonne.selling.orders.store import set_beneficiary
 from tonne.supply.certificates.record import CertificateState
 from tonne.supply.certificates.reissue_certificate import reissue_certificate
@@ -59,9 +59,7 @@ async def rename_order(
 
 
 async def _lock(tx: Connection, scope: Scope, order_id: str, parcels: list[ParcelOfOrder]) -> Order:
-    order = await lock_order(tx, scope, order_id)
-    if order is None:
-        raise OrderNotFound
+    order = await require_locked_order(tx, scope, order_id)
     if order.status in _ENDED:
         raise TransitionInvalid(f"An order that is {order.status} gets no certificate, so its name cannot change.")
     if order.status is OrderStatus.RETIRING:

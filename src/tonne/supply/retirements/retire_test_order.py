@@ -10,8 +10,8 @@ from tonne.platform.values.context import Clock, Scope
 from tonne.selling.orders import store as order_store
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.load import load_orders
-from tonne.selling.orders.model import Order, OrderStatus, PaymentState
-from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.model import OrderStatus, PaymentState
+from tonne.selling.orders.queue import require_locked_order
 from tonne.supply.retirements.allocate_orders import allocate_orders, complete_orders, show_retired_projects
 from tonne.supply.stock.errors import SupplyShort
 from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels
@@ -28,7 +28,7 @@ class RetireTestOrder:
         await self._database.commit(self._require_allocated, scope, order_id)
         async with self._database.transaction() as tx:
             await retire_test_parcels(tx, scope, order_id, service_name=self._settings.seller_name, now=self._clock())
-            order = await _lock(tx, scope, order_id)
+            order = await require_locked_order(tx, scope, order_id)
             # The worker may have completed it already.
             if order.status is OrderStatus.RETIRING:
                 await show_retired_projects(tx, [order.key], self._clock())
@@ -38,14 +38,14 @@ class RetireTestOrder:
         """Retire the order's credits, complete it, and return its JSON."""
         await self.retire(scope, order_id)
         async with self._database.transaction() as tx:
-            order = await _lock(tx, scope, order_id)
+            order = await require_locked_order(tx, scope, order_id)
             # The worker may have completed it already.
             if order.status is OrderStatus.RETIRING:
                 await complete_orders(tx, [order.key], self._settings, self._clock())
             return await _read(tx, scope, order_id)
 
     async def _require_allocated(self, tx: Connection, scope: Scope, order_id: str) -> None:
-        order = await _lock(tx, scope, order_id)
+        order = await require_locked_order(tx, scope, order_id)
         if order.status is OrderStatus.PAID:
             if order.payment_state is PaymentState.DISPUTED:
                 raise TransitionInvalid("The payer disputes the payment: the order is held until that is decided.")
@@ -55,13 +55,6 @@ class RetireTestOrder:
                 raise SupplyShort
         elif order.status is not OrderStatus.RETIRING:
             raise TransitionInvalid(f"An order that is {order.status} has nothing to retire: it must be paid first.")
-
-
-async def _lock(tx: Connection, scope: Scope, order_id: str) -> Order:
-    order = await lock_order(tx, scope, order_id)
-    if order is None:
-        raise OrderNotFound
-    return order
 
 
 async def _read(tx: Connection, scope: Scope, order_id: str) -> bytes:

@@ -13,10 +13,9 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Scope
 from tonne.selling.orders.correct_email import correct_email
-from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
-from tonne.selling.orders.queue import lock_order
+from tonne.selling.orders.queue import require_locked_order
 
 # Why a receipt is mailed, if it is not a charge.
 RESENT = "resent"
@@ -65,9 +64,7 @@ async def resend_order(
 ) -> list[str]:
     """Returns what is sent, such as `receipt to ada@example.com`. With `email`, the order keeps the new address."""
     await lock_checkout_of_order(tx, scope, order_id)
-    order = await lock_order(tx, scope, order_id)
-    if order is None:
-        raise OrderNotFound
+    order = await require_locked_order(tx, scope, order_id)
     before = order.email
     if email is not None:
         if before is None:

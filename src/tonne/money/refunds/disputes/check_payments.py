@@ -28,7 +28,7 @@ from tonne.platform.db.batches import RowJob, run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.errors import OrderNotFound
-from tonne.selling.orders.load import load_order
+from tonne.selling.orders.load import require_order
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.store import find_by_id
 
@@ -84,9 +84,7 @@ async def simulate_dispute(
     """The order's JSON afterwards."""
     gateway = SimulatedCardGateway(database)
     async with database.connection() as connection:
-        order = await load_order(connection, scope, order_id)
-        if order is None:
-            raise OrderNotFound
+        order = await require_order(connection, scope, order_id)
         charge = find_paying(await find_captured(connection, order))
     if charge is None or not await gateway.dispute(charge.reference, state, now):
         raise NothingToDispute
