@@ -251,6 +251,11 @@ def documented(faults: Iterable[Fault]) -> list[FaultOut]:
     return [FaultOut(each.error_code, each.message, f"{page}#{each.error_code}", each.field) for each in faults]
 
 
+def refusal_out(faults: Iterable[Fault]) -> RefusalOut:
+    entries = documented(faults)
+    return RefusalOut(entries[0], entries)
+
+
 def error_body(faults: Sequence[Fault], request_id: str) -> bytes:
     entries = documented(faults)
     return msgspec.json.encode(ErrorOut(entries[0], entries, request_id))

@@ -1,8 +1,12 @@
 """The error that a caller gets for an exception."""
 
+import structlog
+
 from tonne.platform.db.errors import REPEATABLE, ServiceHeld, is_database_unavailable, is_service_held
 from tonne.platform.http.errors import InternalError, ServiceUnavailable
 from tonne.platform.values.errors import TonneError
+
+_log = structlog.get_logger()
 
 
 def refusal_for(error: BaseException) -> TonneError:
@@ -14,3 +18,11 @@ def refusal_for(error: BaseException) -> TonneError:
         if is_database_unavailable(error) or isinstance(error, REPEATABLE):
             return ServiceUnavailable()
     return InternalError()
+
+
+def refusal_of_item(error: BaseException, failure_event: str) -> TonneError:
+    """Of one item of a batch. The others go on, so an error of ours is logged here."""
+    refusal = refusal_for(error)
+    if isinstance(refusal, (InternalError, ServiceUnavailable)):
+        _log.error(failure_event, exc_info=error)
+    return refusal

@@ -6,7 +6,7 @@ import msgspec
 
 from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import idempotency_of, metadata_text
-from tonne.platform.http.errors import documented
+from tonne.platform.http.errors import refusal_out
 from tonne.platform.http.json_body import Document, decode_json, read
 from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Clock, Scope, new_id, replace
@@ -63,8 +63,7 @@ class QuoteEstimate:
                 # It says why there is no price.
                 priced = price(request, terms, catalogue)
         except TonneError as error:
-            faults = documented(error.faults)
-            return msgspec.Raw(msgspec.json.encode({"error": faults[0], "errors": faults}))
+            return msgspec.Raw(msgspec.json.encode(refusal_out(error.faults)))
         return msgspec.Raw(msgspec.json.encode(quote_out(priced, request, terms, estimate_id=estimate.id)))
 
 

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
-import structlog
 
 from tonne.platform.http.client_fields import keys_of_items
-from tonne.platform.http.errors import InternalError, RefusalOut, ServiceUnavailable, documented
+from tonne.platform.http.errors import RefusalOut, refusal_out
 from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document
 from tonne.platform.http.openapi.components import any_of
-from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.refusals import refusal_of_item
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Scope
@@ -19,7 +18,6 @@ from tonne.selling.estimates.calculate_estimate import CalculateEstimate
 from tonne.selling.estimates.calculated import EstimateKind
 from tonne.selling.estimates.endpoints import CalculatedEstimateEndpoints
 
-_log = structlog.get_logger()
 MAX_BATCH = 100
 
 
@@ -77,11 +75,7 @@ class EstimateBatchEndpoints:
             estimate, _ = await self._estimates.create(scope, kind, item)
             return await self._shown.show(kind, estimate)
         except Exception as error:  # noqa: BLE001 - the other estimates of the batch are not affected
-            refusal = refusal_for(error)
-            if isinstance(refusal, (InternalError, ServiceUnavailable)):
-                _log.error("estimate_of_batch_failed", exc_info=error)
-            faults = documented(refusal.faults)
-            return {"error": faults[0], "errors": faults}
+            return refusal_out(refusal_of_item(error, "estimate_of_batch_failed").faults)
 
     def _kind(self, members: Any) -> EstimateKind[Any]:
         name = members.get("kind") if isinstance(members, dict) else None

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
-import structlog
 
 from tonne.platform.db.database import Database
 from tonne.platform.http.client_fields import keys_of_items
-from tonne.platform.http.errors import InternalError, RefusalOut, ServiceUnavailable, documented
+from tonne.platform.http.errors import RefusalOut, refusal_out
 from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document
 from tonne.platform.http.openapi.components import any_of
-from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.refusals import refusal_of_item
 from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Scope
@@ -26,7 +25,6 @@ from tonne.selling.estimates.errors import EstimateNotFound
 from tonne.selling.estimates.purchases.calculate import TRANSACTIONS, with_rates
 from tonne.selling.estimates.purchases.schemas import MAX_BATCH, TransactionIn, TransactionOut
 
-_log = structlog.get_logger()
 TransactionResult = Annotated[
     Any,
     msgspec.Meta(
@@ -107,11 +105,7 @@ class TransactionEndpoints(CalculatedEstimateEndpoints):
             estimate, _ = await self._estimates.create(scope, kind, document)
             return await self.show(kind, estimate)
         except Exception as error:  # noqa: BLE001 - the other transactions of the batch are not affected
-            refusal = refusal_for(error)
-            if isinstance(refusal, (InternalError, ServiceUnavailable)):
-                _log.error("transaction_of_batch_failed", exc_info=error)
-            faults = documented(refusal.faults)
-            return {"error": faults[0], "errors": faults}
+            return refusal_out(refusal_of_item(error, "transaction_of_batch_failed").faults)
 
     def transaction_routes(self) -> list[Route]:
         route, path = RouteMaker("Estimates"), f"/v1/estimates/{TRANSACTIONS.name}"

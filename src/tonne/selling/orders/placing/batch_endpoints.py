@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
-import structlog
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tonne.platform.http.client_fields import MAX_ITEMS_KEY, IdempotencyKey, Metadata, idempotency_of, read_items_key
-from tonne.platform.http.errors import STATUS, FaultOut, InternalError, ServiceUnavailable, documented
+from tonne.platform.http.errors import STATUS, FaultOut, documented
 from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document, read
-from tonne.platform.http.refusals import refusal_for
+from tonne.platform.http.refusals import refusal_of_item
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.process.cost import in_thread
 from tonne.platform.values.context import Scope
@@ -102,9 +101,6 @@ class OrderBatchOut(msgspec.Struct):
     data: Annotated[list[OrderResultOut], Meta(description="The result of each order, in the order of the request.")]
 
 
-_log = structlog.get_logger()
-
-
 class _RawBatch(msgspec.Struct):
     orders: list[msgspec.Raw]
 
@@ -153,10 +149,7 @@ class BatchEndpoints(Struct, frozen=True):
                 key_id=request.actor.key_id,
             )
         except Exception as error:  # noqa: BLE001 - the other orders of the batch are not affected
-            refusal = refusal_for(error)
-            if isinstance(refusal, (InternalError, ServiceUnavailable)):
-                _log.error("order_of_batch_failed", exc_info=error)
-            return _refused(refusal)
+            return _refused(refusal_of_item(error, "order_of_batch_failed"))
         is_replayed = original_digest is not None
         return OrderResultOut(
             200 if is_replayed else 201,
