@@ -10,12 +10,12 @@ from tonne.money.bank.return_transfer import fail_return, plan_return
 from tonne.money.bank.transfer_model import BankReturn, ReturnStatus
 from tonne.money.invoices.store import find_invoice, lock_invoices_any_account
 from tonne.money.refunds import store
-from tonne.money.refunds.model import Refund, RefundState
+from tonne.money.refunds.model import Refund, RefundState, renewed
 from tonne.money.refunds.order_money import OrderMoney, add_refund, change_refund, lock_money, settle
 from tonne.money.refunds.store import claim_bank_refunds, store_returns, wake_bank_refund_any_account
 from tonne.platform.db.batches import RowJob, run_each
 from tonne.platform.db.database import Connection
-from tonne.platform.values.context import By, Mode, job_actor, new_id, replace
+from tonne.platform.values.context import By, Mode, job_actor, replace
 from tonne.selling.orders.model import Order
 
 BATCH = 50
@@ -119,16 +119,4 @@ class SettleBankRefunds(RowJob, frozen=True):
 
 def _part_of(refund: Refund, amount_minor: int, now: datetime) -> Refund:
     """A new refund of a part of another one."""
-    return replace(
-        refund,
-        id=new_id("rfd"),
-        state=RefundState.DUE,
-        settled_at=None,
-        amount_minor=amount_minor,
-        message=None,
-        idempotency_key=None,
-        request_digest=None,
-        return_ids=(),
-        created_at=now,
-        next_attempt_at=None,
-    )
+    return replace(renewed(refund, now), amount_minor=amount_minor, return_ids=())

@@ -18,7 +18,7 @@ from tonne.money.cards.gateways.card import (
 )
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.refunds.disputes.dispute_store import list_disputes_of_charge, store_dispute
-from tonne.money.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding, next_look, retry_delay
+from tonne.money.refunds.model import Dispute, Refund, RefundPurpose, RefundState, exceeding, next_attempt, next_look
 from tonne.money.refunds.order_money import OrderMoney, add_refund, card_refund, change_refund, lock_money, settle
 from tonne.money.refunds.store import DueRefund, claim_due, undo_sent
 from tonne.platform.db.batches import RowJob, run_each
@@ -140,23 +140,6 @@ def _is_open(refund: Refund, result: RefundResult) -> bool:
     if refund.state is RefundState.CANCELLED:
         return result.kind in {RefundOutcome.REFUNDED, RefundOutcome.PENDING}
     return refund.state in {RefundState.DUE, RefundState.PENDING}
-
-
-def next_attempt(failed: Refund, now: datetime) -> Refund:
-    return replace(
-        failed,
-        id=new_id("rfd"),
-        state=RefundState.DUE,
-        attempt=failed.attempt + 1,
-        repeats=failed.id,
-        reference=None,
-        message=None,
-        idempotency_key=None,
-        request_digest=None,
-        created_at=now,
-        settled_at=None,
-        next_attempt_at=now + retry_delay(failed.attempt),
-    )
 
 
 def _log_result(refund: Refund, result: RefundResult) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from tonne.money.cards.gateways.card import RecordedDispute
-from tonne.platform.values.context import Scope
+from tonne.platform.values.context import Scope, new_id, replace
 from tonne.selling.orders.model import OrderKey
 
 MAX_REASON = 500
@@ -94,9 +94,32 @@ class Dispute(RecordedDispute, frozen=True, kw_only=True):
     closed_at: datetime | None
 
 
+def renewed(refund: Refund, now: datetime) -> Refund:
+    """A new refund that is due, of the same money."""
+    return replace(
+        refund,
+        id=new_id("rfd"),
+        state=RefundState.DUE,
+        message=None,
+        idempotency_key=None,
+        request_digest=None,
+        created_at=now,
+        settled_at=None,
+        next_attempt_at=None,
+    )
+
+
 def retry_delay(attempt: int) -> timedelta:
     """How long to wait after the failure of this attempt."""
     return RETRY_DELAYS[min(attempt, len(RETRY_DELAYS)) - 1]
+
+
+def next_attempt(failed: Refund, now: datetime) -> Refund:
+    next_attempt_at = now + retry_delay(failed.attempt)
+    attempt = failed.attempt + 1
+    return replace(
+        renewed(failed, now), attempt=attempt, repeats=failed.id, reference=None, next_attempt_at=next_attempt_at
+    )
 
 
 def next_look(created_at: datetime, now: datetime) -> datetime:
