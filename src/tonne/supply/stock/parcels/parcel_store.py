@@ -26,12 +26,13 @@ parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from, parc
  WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id) AS ordered_at,
 (SELECT count(*) = 1 AND sum(share.quantity_grams) = parcel.quantity_grams FROM shares share
  WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id) AS is_of_one_line
-"""
-READ_PARCELS = f"""
-SELECT {_BOOKED} FROM parcels parcel
+FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
+"""
+READ_PARCELS = f"""
+SELECT {_BOOKED}
 WHERE parcel.mode = $1 AND parcel.id = ANY ($2::text[])
 """  # noqa: S608 - a constant
 
@@ -42,10 +43,7 @@ async def read_parcels_any_account(tx: Connection, mode: Mode, ids: Collection[s
 
 # Locked in one order, so that two imports cannot deadlock.
 LOCK_PARCELS = f"""
-SELECT {_BOOKED} FROM parcels parcel
-JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
-JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
+SELECT {_BOOKED}
 WHERE parcel.mode = $1 AND parcel.id IN (
     SELECT unnest($2::text[])
     UNION ALL
