@@ -1,7 +1,9 @@
 """The errors of database calls, and which of them mean that the database itself is unavailable."""
 
+import asyncio
 import errno
 import time
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 import structlog
@@ -55,6 +57,16 @@ def log_outage(error: BaseException) -> bool:
         _outage_logged_at = time.monotonic()
         _log.warning("database_unavailable", error=repr(error))
     return True
+
+
+async def repeat(step: Callable[[], Awaitable[object]], every_s: float, failure_event: str) -> None:
+    """Until cancelled. A step that the database fails is logged, and repeated like the others."""
+    while True:
+        try:
+            await step()
+        except DATABASE_ERRORS as error:
+            _log.debug(failure_event, error=repr(error))
+        await asyncio.sleep(every_s)
 
 
 # Raised by the triggers that call refuse_while_held().

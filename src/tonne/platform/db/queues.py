@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld, log_outage
+from tonne.platform.db.errors import DATABASE_ERRORS, ServiceHeld, log_outage, repeat
 from tonne.platform.db.operation_runs import read_runs
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Labels, Metric, MetricKind, Snapshot
 from tonne.platform.settings.settings import Settings
@@ -303,12 +303,7 @@ class HoldWatch:
 
     async def watch(self) -> None:
         """Read again and again, until cancelled. While the database is unavailable, the last state stays."""
-        while True:
-            try:
-                await self.refresh()
-            except DATABASE_ERRORS as error:
-                _log.debug("hold_not_read", error=repr(error))
-            await asyncio.sleep(READ_EVERY_S)
+        await repeat(self.refresh, READ_EVERY_S, "hold_not_read")
 
 
 WAITING = (

@@ -17,7 +17,7 @@ import structlog
 from msgspec import Struct, field
 
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.errors import DATABASE_ERRORS, is_database_unavailable, log_outage
+from tonne.platform.db.errors import is_database_unavailable, log_outage, repeat
 from tonne.platform.events.notification import Notification, WorkKind
 from tonne.platform.jobs.metrics import JobMetrics
 from tonne.platform.process.telemetry import tracing
@@ -176,12 +176,7 @@ class JobReports:
 
     async def watch(self) -> None:
         """Report again and again, until cancelled."""
-        while True:
-            try:
-                await self.report()
-            except DATABASE_ERRORS as error:
-                _log.debug("jobs_not_reported", error=repr(error))
-            await asyncio.sleep(REPORT_EVERY_S)
+        await repeat(self.report, REPORT_EVERY_S, "jobs_not_reported")
 
 
 UPSERT_REPORT = """

@@ -4,14 +4,13 @@ The `sequence` of an event is no measure of drift: it rises by at least 1 ms per
 ahead of every clock.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 
 import structlog
 
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.db.errors import DATABASE_ERRORS
+from tonne.platform.db.errors import repeat
 from tonne.platform.db.queues import WaitingCheck
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
 from tonne.platform.values.context import utc_now
@@ -60,12 +59,7 @@ class ClockDrift:
 
     async def watch(self) -> None:
         """Measure again and again, until cancelled."""
-        while True:
-            try:
-                await self.measure()
-            except DATABASE_ERRORS as error:
-                _log.debug("clock_drift_not_measured", error=repr(error))
-            await asyncio.sleep(MEASURE_EVERY_S)
+        await repeat(self.measure, MEASURE_EVERY_S, "clock_drift_not_measured")
 
 
 WAITING = (
