@@ -34,7 +34,7 @@ JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.proj
 READ_PARCELS = f"""
 SELECT {_BOOKED}
 WHERE parcel.mode = $1 AND parcel.id = ANY ($2::text[])
-"""  # noqa: S608 - a constant
+"""
 
 
 async def read_parcels_any_account(tx: Connection, mode: Mode, ids: Collection[str]) -> list[BookedParcel]:
