@@ -34,9 +34,16 @@ class Wording(NamedTuple):
     effects: Sequence[str] | Callable[[Any], Sequence[str]]
 
 
-# What the first of two approvals does.
 ONE_MORE = ["Another person must approve it, too: it was requested on a command line without a login."]
-FIRST_APPROVAL = "first_approval"
+
+
+def approval(button: str, notice: str, effects: Callable[[Any], Sequence[str]]) -> Wording:
+    """The words of an approval. If it is the first of two, they say that instead of `notice` and `effects`."""
+    return Wording(
+        button,
+        lambda made: notice if made.approved_by else "first_approval",
+        lambda made: effects(made) if made.approved_by else ONE_MORE,
+    )
 
 
 class Attempt(NamedTuple):

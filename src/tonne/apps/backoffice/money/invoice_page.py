@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
-from tonne.apps.backoffice.money.confirmed_step import FIRST_APPROVAL, ONE_MORE, ConfirmedPage, Wording, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work, approval
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.reports.organisation_documents import list_charges_of_invoice
@@ -86,14 +86,9 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             return await approve_write_off(tx, invoice, approver=viewer.approver(now), now=now)
 
         def effects(made: WriteOff) -> list[str]:
-            written_off = [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED]
-            return written_off if made.approved_by else ONE_MORE
+            return [f"{made.amount} of invoice {made.invoice_reference} are written off.", STILL_OWED]
 
-        words = Wording(
-            "Approve the write-off",
-            lambda made: "invoice_written_off" if made.approved_by else FIRST_APPROVAL,
-            effects,
-        )
+        words = approval("Approve the write-off", "invoice_written_off", effects)
         return await self._take(viewer, form, invoice, words, work)
 
     async def reinstate(self, viewer: OperatorViewer, form: Form) -> Response:

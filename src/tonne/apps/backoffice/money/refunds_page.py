@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tonne.apps.backoffice.money.confirmed_step import FIRST_APPROVAL, ONE_MORE, ConfirmedPage, Wording, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work, approval
 from tonne.apps.dashboard.list_place import place_of, read_moment
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
@@ -12,7 +12,6 @@ from tonne.money.refunds.approve_refund import approve_refund, decline_refund, r
 from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
-from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money
 from tonne.selling.accounts.directory import find_names_any_account
@@ -82,16 +81,10 @@ class RefundsPage(ConfirmedPage, frozen=True):
         by_bank = "It is planned as a return: export it under Returns."
         then = "The worker sends it to the card gateway." if found.method is RefundMethod.CARD else by_bank
         effects = [f"{_money(found)} go back to the payer of order {found.order_id}.", then]
-
-        async def work(tx: Connection) -> Refund:
-            return await approve_refund(tx, found.id, approver=viewer.approver(now), now=now)
-
-        words = Wording(
-            "Approve the refund",
-            lambda made: "refund_approved" if made.approved_by else FIRST_APPROVAL,
-            lambda made: effects if made.approved_by else ONE_MORE,
+        words = approval("Approve the refund", "refund_approved", lambda _: effects)
+        return await self._take(
+            viewer, form, words, lambda tx: approve_refund(tx, found.id, approver=viewer.approver(now), now=now)
         )
-        return await self._take(viewer, form, words, work)
 
     async def decline(self, viewer: OperatorViewer, form: Form) -> Response:
         found, by = await self._find(viewer), viewer.actor.at(self.clock())

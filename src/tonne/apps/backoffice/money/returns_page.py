@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tonne.apps.backoffice.money.confirmed_step import FIRST_APPROVAL, ONE_MORE, ConfirmedPage, Wording, Work
+from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work, approval
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.bank import return_store
@@ -83,16 +83,10 @@ class ReturnsPage(ConfirmedPage, frozen=True):
     async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
         found, now = await self._find(viewer), self.clock()
         effects = [f"{found.amount} may go to {found.to_name}, {found.to_iban}. The next file for the bank has it."]
-
-        async def work(tx: Connection) -> BankReturn:
-            return await approve_return(tx, found.id, approver=viewer.approver(now), now=now)
-
-        words = Wording(
-            "Approve",
-            lambda made: "return_approved" if made.approved_by else FIRST_APPROVAL,
-            lambda made: effects if made.approved_by else ONE_MORE,
+        words = approval("Approve", "return_approved", lambda _: effects)
+        return await self._take(
+            viewer, form, words, lambda tx: approve_return(tx, found.id, approver=viewer.approver(now), now=now)
         )
-        return await self._take(viewer, form, words, work)
 
     async def redirect(self, viewer: OperatorViewer, form: Form) -> Response:
         found, by = await self._find(viewer), viewer.actor.at(self.clock())
