@@ -7,6 +7,7 @@ A form collects all faults, to show each beside its field.
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -28,6 +29,8 @@ from tonne.selling.users.model import Membership, Right, User, UserSession, role
 from tonne.selling.users.security_mails import send_security_mail
 from tonne.selling.users.sign_in import APPROVAL_RECENT, RECENT, Sessions, is_recent, user_actor
 from tonne.selling.users.store import list_memberships, revoke_sessions
+
+E = TypeVar("E", bound=StrEnum)
 
 
 class Form:
@@ -69,6 +72,14 @@ class Form:
         if not is_mail_address(email):
             self.fail(name, "Enter an e-mail address, such as ann@example.com.")
         return email
+
+    def choice(self, name: str, kind: type[E], missing: str) -> E | None:
+        """`missing` says what to choose."""
+        try:
+            return kind(self.value(name))
+        except ValueError:
+            self.fail(name, missing)
+            return None
 
     def day(self, name: str) -> datetime | None:
         """The beginning of a day in UTC; None if the field is empty."""

@@ -1,6 +1,8 @@
 """The accounts and client accounts of an organisation: their list, new client accounts, and the page of one."""
 
-from typing import Any
+from enum import StrEnum
+from functools import partial
+from typing import Any, TypeVar
 
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer
@@ -38,6 +40,7 @@ from tonne.selling.catalogue.set_default_selection import set_account_default
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.users.model import Right
 
+E = TypeVar("E", bound=StrEnum)
 PER_PAGE = 30
 METHODS = {PaymentMethod.INVOICE: "Invoice", PaymentMethod.CARD: "Card"}
 
@@ -151,8 +154,8 @@ class AccountPage(DashboardPage, frozen=True):
                 f"{path}/mix": (self.change_mix, Right.SETTINGS),
                 f"{path}/card": (self.open_card_page, Right.MONEY),
                 f"{path}/close": (self.close, Right.SETTINGS),
-                f"{path}/archive": (self.archive, Right.SETTINGS),
-                f"{path}/unarchive": (self.unarchive, Right.SETTINGS),
+                f"{path}/archive": (partial(self.archive, archived=True), Right.SETTINGS),
+                f"{path}/unarchive": (partial(self.archive, archived=False), Right.SETTINGS),
             },
         )
 
@@ -166,9 +169,11 @@ class AccountPage(DashboardPage, frozen=True):
             beneficiary=read_name(form, "beneficiary", "Enter the name that credits are retired for."),
             receipt_email=_read_email(form, "receipt_email"),
             card_email=_read_email(form, "card_email"),
-            language=_read_language(form),
+            language=_read_choice(form, "language", LanguageCode, "Choose a language."),
             handle=_read_handle(form),
-            external_pages_visibility=_read_visibility(form),
+            external_pages_visibility=_read_choice(
+                form, "external_pages_visibility", PagesVisibility, "Choose who can open the pages."
+            ),
             reference=_read_reference(form) if account.kind is AccountKind.CLIENT_ACCOUNT else None,
             auto_advance=form.is_checked("auto_advance") if viewer.mode is Mode.TEST else None,
         )
@@ -176,10 +181,8 @@ class AccountPage(DashboardPage, frozen=True):
 
     async def change_payment(self, viewer: MemberViewer, form: Form) -> Response:
         account = await self._find(viewer)
-        try:
-            method = PaymentMethod(form.value("payment"))
-        except ValueError:
-            form.fail("payment", "Choose how the account pays.")
+        method = form.choice("payment", PaymentMethod, "Choose how the account pays.")
+        if method is None:
             return await self._page(viewer, account, form)
         if method is PaymentMethod.CARD and account.fulfil is Fulfil.ON_ORDER:
             form.fail("payment", f"{_ON_CREDIT} {self._ask}")
@@ -220,12 +223,6 @@ class AccountPage(DashboardPage, frozen=True):
         self.directory.forget_terms(account.scope)
         return see_other(f"{self._path(viewer, account)}?done=account_closed")
 
-    async def archive(self, viewer: MemberViewer, _: Form) -> Response:
-        return await self._archive(viewer, archived=True)
-
-    async def unarchive(self, viewer: MemberViewer, _: Form) -> Response:
-        return await self._archive(viewer, archived=False)
-
     @property
     def _ask(self) -> str:
         return f"Ask {self.settings.seller_name} to change that."
@@ -243,7 +240,7 @@ class AccountPage(DashboardPage, frozen=True):
             raise DashboardPageNotFound
         return account
 
-    async def _archive(self, viewer: MemberViewer, *, archived: bool) -> Response:
+    async def archive(self, viewer: MemberViewer, _: Form, *, archived: bool) -> Response:
         account = await self._find_client(viewer)
         async with self.database.transaction() as tx:
             await archive_account(tx, account.scope, archived=archived, by=viewer.actor.at(self.clock()))
@@ -306,16 +303,9 @@ def _read_email(form: Form, name: str) -> str:
     return email
 
 
-def _read_language(form: Form) -> LanguageCode | None:
+def _read_choice(form: Form, name: str, kind: type[E], missing: str) -> E | None:
     """None keeps the stored one."""
-    code = form.value("language")
-    if not code:
-        return None
-    try:
-        return LanguageCode(code)
-    except ValueError:
-        form.fail("language", "Choose a language.")
-        return None
+    return form.choice(name, kind, missing) if form.value(name) else None
 
 
 def _read_handle(form: Form) -> str | None:
@@ -328,18 +318,6 @@ def _read_handle(form: Form) -> str | None:
             "handle", "Use up to 100 letters, digits, hyphens and underscores, with a letter or digit at both ends."
         )
     return handle
-
-
-def _read_visibility(form: Form) -> PagesVisibility | None:
-    """None keeps the stored one."""
-    visibility = form.value("external_pages_visibility")
-    if not visibility:
-        return None
-    try:
-        return PagesVisibility(visibility)
-    except ValueError:
-        form.fail("external_pages_visibility", "Choose who can open the pages.")
-        return None
 
 
 def _read_reference(form: Form) -> str | None:

@@ -24,6 +24,7 @@ ROLES = {
 # Mails go to addresses that a member types in: per organisation 20 at once, then one every 5 minutes.
 INVITATIONS = 20
 INVITATIONS_PER_S = 1 / 300
+_NO_ROLE = "Choose a role."
 _TOO_MANY = "Too many invitations. Wait a few minutes, then try again."
 
 
@@ -45,7 +46,7 @@ class PeoplePage(DashboardPage, frozen=True):
         )
 
     async def invite(self, viewer: MemberViewer, form: Form) -> Response:
-        email, role = form.email(), _read_role(form)
+        email, role = form.email(), form.choice("role", Role, _NO_ROLE)
         if role is not None and not form.faults:
             async with self.saving(form) as tx:
                 self.invitations.require(viewer.organisation_id, message=_TOO_MANY)
@@ -72,7 +73,7 @@ class PeoplePage(DashboardPage, frozen=True):
 
     async def change_role(self, viewer: MemberViewer, form: Form) -> Response:
         member = await self._find(viewer)
-        role = _read_role(form)
+        role = form.choice("role", Role, _NO_ROLE)
         if role is not None:
             async with self.saving(form) as tx:
                 await grant_role(
@@ -130,11 +131,3 @@ class PeoplePage(DashboardPage, frozen=True):
 
 def _grantable(viewer: MemberViewer) -> list[tuple[Role, str]]:
     return [(role, what) for role, what in ROLES.items() if may_grant(viewer.membership.role, role)]
-
-
-def _read_role(form: Form) -> Role | None:
-    try:
-        return Role(form.value("role"))
-    except ValueError:
-        form.fail("role", "Choose a role.")
-        return None
