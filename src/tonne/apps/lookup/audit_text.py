@@ -1,7 +1,5 @@
 """The entries of the audit log as people read them: who, what, and which values changed; also as CSV."""
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -10,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tonne.platform.db.database import Connection
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.http.route import Response
@@ -158,17 +157,15 @@ _COLUMNS = (
 
 def audit_csv(rows: Sequence[AuditRow], entries: Iterable[StoredEntry]) -> Response:
     """`rows` and `entries` are the same, in the same order: a row hides what its reader may not see."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(_COLUMNS)
+    lines: list[Iterable[str]] = [_COLUMNS]
     for row, entry in zip(rows, entries, strict=True):
         cells = (
             *(to_wire(row.at), row.actor, row.actor_id, row.address, row.action, row.subject_id),
             *(row.organisation_id, row.mode, *map(_json, (entry.before, entry.after, entry.details)), row.id),
         )
-        writer.writerow([escape_formula(cell or "") for cell in cells])
+        lines.append([escape_formula(cell or "") for cell in cells])
     headers = {"Content-Disposition": 'attachment; filename="audit-log.csv"', "Cache-Control": "no-store"}
-    return Response(text.getvalue().encode(), media_type=b"text/csv; charset=utf-8", headers=headers)
+    return Response(csv_text(lines).encode(), media_type=b"text/csv; charset=utf-8", headers=headers)
 
 
 def _json(values: dict[str, Any] | None) -> str:

@@ -1,10 +1,9 @@
 """A list of orders as CSV: exact values, one row per order."""
 
-import csv
-import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from tonne.apps.lookup.find_orders import FoundOrder, ListedOrders
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money, format_tonnes
@@ -30,13 +29,13 @@ def csv_response(read_page: ReadPage, file_name: str, *, with_organisation: bool
 
 
 async def _rows(read_page: ReadPage, *, with_organisation: bool) -> AsyncIterator[bytes]:
-    yield _csv([(*HEAD, *(ORGANISATION_HEAD if with_organisation else ()))])
+    yield csv_text([(*HEAD, *(ORGANISATION_HEAD if with_organisation else ()))]).encode()
     start: Position | None = START
     while start is not None:
         page, names = await read_page(start, PAGE)
         rows = (_row(order, names, with_organisation=with_organisation) for order in page.orders)
         if page.orders:
-            yield _csv(rows)
+            yield csv_text(rows).encode()
         start = page.next
 
 
@@ -55,9 +54,3 @@ def _row(order: FoundOrder, names: Names, *, with_organisation: bool) -> tuple[s
         *(escape_formula(text or "") for text in texts),
         *(organisation if with_organisation else ()),
     )
-
-
-def _csv(rows: Iterable[Iterable[str]]) -> bytes:
-    stream = io.StringIO()
-    csv.writer(stream).writerows(rows)
-    return stream.getvalue().encode()

@@ -1,7 +1,5 @@
 """The statement of account of an organisation, and the receipts of its card payments."""
 
-import csv
-import io
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
@@ -17,6 +15,7 @@ from tonne.money.accounting.reports.account_statement import (
 )
 from tonne.money.accounting.reports.organisation_documents import find_card_payment, list_card_payments
 from tonne.money.invoices.documents.parties import seller_of
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response
@@ -56,19 +55,19 @@ class StatementPage(DashboardPage, frozen=True):
         return Response(b"", 200, b"text/csv; charset=utf-8", headers, stream=self._csv_parts(viewer, days))
 
     async def _csv_parts(self, viewer: MemberViewer, days: tuple[date, date]) -> AsyncIterator[bytes]:
-        yield _csv([CSV_HEAD])
+        yield csv_text([CSV_HEAD]).encode()
         async with self.database.long_snapshot() as tx:
             balances = await statement_store.sum_statement(tx, viewer.tenant, *days)
             for balance in balances:
                 currency = balance.currency
                 opening, closing = (signed_amount(m, currency) for m in (balance.opening_minor, balance.closing_minor))
-                yield _csv([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)])
+                yield csv_text([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)]).encode()
                 batches = statement_store.read_statement_entries(
                     tx, viewer.tenant, days=days, balance=balance, limit=None
                 )
                 async for batch in batches:
-                    yield _csv([_csv_row(entry, currency) for entry in batch])
-                yield _csv([(days[1].isoformat(), "closing_balance", "", "", "", closing, currency)])
+                    yield csv_text(_csv_row(entry, currency) for entry in batch).encode()
+                yield csv_text([(days[1].isoformat(), "closing_balance", "", "", "", closing, currency)]).encode()
 
     async def pdf(self, viewer: MemberViewer) -> Response:
         form, days = self._period(viewer.request)
@@ -167,9 +166,3 @@ def _csv_row(entry: statement_store.StatementEntry, currency: str) -> tuple[str,
         *(entry.on.isoformat(), entry.kind, escape_formula(entry.reference), escape_formula(entry.text)),
         *(signed_amount(entry.amount_minor, currency), signed_amount(entry.balance_minor, currency), currency),
     )
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> bytes:
-    stream = io.StringIO()
-    csv.writer(stream).writerows(rows)
-    return stream.getvalue().encode()

@@ -1,8 +1,6 @@
 """Files of a Sustainability page: totals and retirements as CSV, and a summary as a PDF."""
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
@@ -22,6 +20,7 @@ from tonne.channels.public_pages.figures.figures import Figures
 from tonne.channels.public_pages.figures.read_figures import PageFigures, ReadFigures, asked_year
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.platform.documents.pdf import render_pdf
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
@@ -240,10 +239,7 @@ def _retirement_rows(raw: bytes) -> Iterable[Sequence[str]]:
 
 
 def _csv(rows: Iterable[Sequence[str]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerows([[escape_formula(cell) for cell in row] for row in rows])
-    return text.getvalue().encode()
+    return csv_text([escape_formula(cell) for cell in row] for row in rows).encode()
 
 
 def _file(

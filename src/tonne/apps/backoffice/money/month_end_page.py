@@ -1,7 +1,5 @@
 """Month end: what is still open, the sums of the journal, and the exports for the books."""
 
-import csv
-import io
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime
 
@@ -12,6 +10,7 @@ from tonne.money.accounting.journal import read_journal
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
 from tonne.platform.db.database import Connection
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import format_money
 from tonne.platform.web.render import see_other
@@ -182,13 +181,13 @@ async def _balances_csv(tx: Connection, period: read_journal.Period) -> Text:
         for each in await read_journal.sum_balances_any_account(tx, period)
     }
     until = read_journal.Period(period.mode, BEGINNING, period.end)
-    yield _csv_line("account", "currency", "change", "balance")
+    yield csv_text([("account", "currency", "change", "balance")])
     for each in await read_journal.sum_balances_any_account(tx, until):
         change = changed.pop((each.account, each.currency), 0)
         amounts = (format_money(minor, each.currency) for minor in (change, each.amount_minor))
-        yield _csv_line(each.account, each.currency, *amounts)
+        yield csv_text([(each.account, each.currency, *amounts)])
     for (account, currency), minor in changed.items():
-        yield _csv_line(account, currency, format_money(minor, currency), format_money(0, currency))
+        yield csv_text([(account, currency, format_money(minor, currency), format_money(0, currency))])
 
 
 async def _sales_csv(tx: Connection, period: read_journal.Period) -> Text:
@@ -196,12 +195,6 @@ async def _sales_csv(tx: Connection, period: read_journal.Period) -> Text:
     async for batch in read_sales_any_account(tx, period.mode, period.start.date(), period.end.date()):
         for document in batch:
             yield sales_rows(document)
-
-
-def _csv_line(*cells: str) -> str:
-    stream = io.StringIO()
-    csv.writer(stream).writerow(cells)
-    return stream.getvalue()
 
 
 EXPORTS: dict[str, tuple[str, Callable[[Connection, read_journal.Period], Text]]] = {

@@ -1,8 +1,6 @@
 """The figures of offset links: opened, begun and paid by day or month, with the chart; by day and link as CSV."""
 
-import csv
-import io
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -19,6 +17,7 @@ from tonne.apps.workspace.accounts_of_viewer import require_account, require_cho
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, ListedDay, list_export
 from tonne.channels.checkout.links.store import find_link
 from tonne.platform.db.database import Database
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -172,12 +171,12 @@ class LinkExport(Struct, frozen=True):
         return Response(b"", 200, b"text/csv; charset=utf-8", headers, parts)
 
     async def _parts(self, account: Account, link_id: str | None, first: date, last: date) -> AsyncIterator[bytes]:
-        yield _csv([HEAD])
+        yield csv_text([HEAD]).encode()
         while first <= last:
             until = min(last, first + PART - timedelta(days=1))
             days = await self.database.run(list_export, account.scope, link_id, first, until)
             if days:
-                yield _csv(_row(day, account.currency) for day in days)
+                yield csv_text(_row(day, account.currency) for day in days).encode()
             first = until + timedelta(days=1)
 
 
@@ -189,9 +188,3 @@ def _row(listed: ListedDay, currency: str) -> tuple[str, ...]:
         *(str(count) for count in totals[:3]),
         *(format_tonnes(totals.paid_grams), currency, format_money(totals.paid_minor, currency)),
     )
-
-
-def _csv(rows: Iterable[Iterable[str]]) -> bytes:
-    stream = io.StringIO()
-    csv.writer(stream).writerows(rows)
-    return stream.getvalue().encode()
