@@ -76,11 +76,10 @@ async def erase_order(tx: Connection, person: Person, item: Item, counts: Counts
     counts.orders += 1
     await audit.record(
         tx,
-        scope.organisation_id,
+        scope,
         "order.person_erased",
         by=by,
         subject_id=order.id,
-        mode=scope.mode,
         erased=[*(["email"] if plan.erases_email else []), *(["name"] if plan.erases_name else []), "texts"],
     )
     await append(tx, scope, [person_erased_event(erased, order_document(erased))], by.at)

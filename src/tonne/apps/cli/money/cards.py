@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -24,7 +25,7 @@ from tonne.apps.cli.output import Format, Output, ValueColumn, columns, output_o
 from tonne.apps.cli.parameters import MODE, MOMENT, REASON, EnumChoice
 from tonne.apps.lookup import charge_search_store
 from tonne.money.cards.errors import ChargeUnknown
-from tonne.money.cards.gateways.card import CardDetails, RecordedPayment
+from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.metered_gateway import card_gateways
 from tonne.money.cards.model import ChargeStatus
 from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
@@ -129,14 +130,7 @@ async def _make_link(tx: Connection, scope: Scope) -> str:
     settings = database.settings_from_environment()
     box, now = SecretBox.from_settings(settings), utc_now()
     url = await card_page_url(tx, scope, box=box, settings=settings, now=now)
-    await audit.record(
-        tx,
-        scope.organisation_id,
-        "card.link_shown",
-        by=database.ACTOR.at(now),
-        subject_id=scope.account_id,
-        mode=scope.mode,
-    )
+    await audit.record(tx, scope, "card.link_shown", by=database.ACTOR.at(now))
     return url
 
 
@@ -151,9 +145,6 @@ def remove(account_id: str) -> None:
     click.echo(f"The card of {account_id} is removed.")
 
 
-_Decide = Callable[[Connection, RecordedPayment | None], Awaitable[Order]]
-
-
 @click.command("refund")
 @click.argument("charge_id")
 @click.option("--reason", type=REASON, required=True, help="Why, for the audit log.")
@@ -163,12 +154,7 @@ def refund_charge(charge_id: str, reason: str) -> None:
     A payment for an invoice cancels all its orders. The worker refunds everything that the gateway captured. To refund
     an order that was paid as it should be, use `tonne order refund`.
     """
-    settings = settings_from_environment()
-
-    async def decide(tx: Connection, payment: RecordedPayment | None) -> Order:
-        return await return_mismatched(tx, charge_id, payment, by=ACTOR.now(), reason=reason)
-
-    order = _decide(settings, charge_id, decide)
+    order = _decide(charge_id, return_mismatched, reason)
     end = " The order is cancelled." if order.status is OrderStatus.CANCELLED else ""
     click.echo(f"The payment {charge_id} of order {order.id} goes back.{end}")
 
@@ -181,21 +167,19 @@ def accept_charge(charge_id: str, reason: str) -> None:
 
     If more arrived than the order costs, the difference is refunded.
     """
-    settings = settings_from_environment()
-
-    async def decide(tx: Connection, payment: RecordedPayment | None) -> Order:
-        return await accept_mismatched(tx, charge_id, payment, by=ACTOR.now(), reason=reason)
-
-    order = _decide(settings, charge_id, decide)
+    order = _decide(charge_id, accept_mismatched, reason)
     click.echo(f"The payment {charge_id} is accepted: order {order.id} is {order.status}.")
 
 
-def _decide(settings: Settings, charge_id: str, decide: _Decide) -> Order:
+def _decide(charge_id: str, decide: Callable[..., Awaitable[Order]], reason: str) -> Order:
+    settings = settings_from_environment()
     with plain_failures(), open_database(settings) as url:
-        return asyncio.run(_read_and_decide(url, settings, charge_id, decide))
+        return asyncio.run(_read_and_decide(url, settings, charge_id, partial(decide, reason=reason)))
 
 
-async def _read_and_decide(url: str, settings: Settings, charge_id: str, decide: _Decide) -> Order:
+async def _read_and_decide(
+    url: str, settings: Settings, charge_id: str, decide: Callable[..., Awaitable[Order]]
+) -> Order:
     """Reads what the gateway captured first, outside of the transaction."""
     database = await Database(url, settings).open()
     gateways = card_gateways(database, settings)
@@ -205,7 +189,7 @@ async def _read_and_decide(url: str, settings: Settings, charge_id: str, decide:
         await require_not_held(connection)
         payment = await read_mismatched(connection, gateways, charge_id)
         async with connection.transaction():
-            return await decide(connection, payment)
+            return await decide(connection, charge_id, payment, by=ACTOR.now())
 
     try:
         return await with_connection(url, work)
