@@ -1,6 +1,8 @@
-"""Finds the account that a page or a form names: only accounts of the viewer's organisation and mode exist."""
+"""Finds the account or link that a page or a form names: only those of the viewer's organisation and mode exist."""
 
 from tonne.apps.dashboard.viewer import MemberViewer, existing
+from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.links.store import find_link
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope, is_id
 from tonne.selling.accounts import store
@@ -18,6 +20,13 @@ def scope_of(viewer: MemberViewer, account_id: str) -> Scope:
 async def require_account(connection: Connection, viewer: MemberViewer, account_id: str) -> Account:
     is_valid = is_id("acc", account_id)
     return existing(await store.find_account(connection, scope_of(viewer, account_id)) if is_valid else None)
+
+
+async def require_link(connection: Connection, viewer: MemberViewer) -> tuple[Account, OffsetLink]:
+    """The offset link in the address, and its account."""
+    account = await require_account(connection, viewer, viewer.request.path("account_id"))
+    link_id = viewer.request.path("offset_link_id")
+    return account, existing(await find_link(connection, account.scope, link_id) if is_id("lnk", link_id) else None)
 
 
 async def require_chosen(connection: Connection, viewer: MemberViewer, account_id: str | None) -> Account:

@@ -12,10 +12,9 @@ from babel.numbers import format_percent
 from msgspec import Struct, field
 
 from tonne.apps.dashboard.page import OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
-from tonne.apps.workspace.accounts_of_viewer import require_account, require_chosen
+from tonne.apps.dashboard.viewer import MemberViewer
+from tonne.apps.workspace.accounts_of_viewer import require_chosen, require_link
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, ListedDay, list_export
-from tonne.channels.checkout.links.store import find_link
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
@@ -23,7 +22,7 @@ from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.amounts import format_money, format_tonnes
-from tonne.platform.values.context import Clock, is_id
+from tonne.platform.values.context import Clock
 from tonne.platform.web import visitor
 from tonne.platform.web.charts import NestedChart, nested_chart
 from tonne.selling.accounts.model import Account
@@ -153,12 +152,7 @@ class LinkExport(Struct, frozen=True):
         return self._file(viewer, account, None)
 
     async def export_link(self, viewer: MemberViewer) -> Response:
-        link_id = viewer.request.path("offset_link_id")
-        async with self.database.connection() as connection:
-            account = await require_account(connection, viewer, viewer.request.path("account_id"))
-            link = await find_link(connection, account.scope, link_id) if is_id("lnk", link_id) else None
-        if link is None:
-            raise DashboardPageNotFound
+        account, link = await self.database.run(require_link, viewer)
         return self._file(viewer, account, link.id)
 
     def _file(self, viewer: MemberViewer, account: Account, link_id: str | None) -> Response:

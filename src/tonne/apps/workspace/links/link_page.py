@@ -10,8 +10,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer
-from tonne.apps.workspace.accounts_of_viewer import require_account
+from tonne.apps.dashboard.viewer import Form, MemberViewer
+from tonne.apps.workspace.accounts_of_viewer import require_link
 from tonne.apps.workspace.links.link_figures import ShownPeriod, figures_of, read_period
 from tonne.apps.workspace.mix import MIX, mix_rows, read_mix, stored_shares, typed_shares
 from tonne.channels.checkout.link_counts.count_store import list_link_days
@@ -19,13 +19,12 @@ from tonne.channels.checkout.links.model import LinkBeneficiary, OffsetLink
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.checkout.links.settings import LinkOwner, lock_link, replace_link, settings_of
 from tonne.channels.checkout.links.signed_query import rotate_link_secret
-from tonne.channels.checkout.links.store import find_link
 from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.http.json_body import read_values
 from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.amounts import parse_typed
-from tonne.platform.values.context import is_id, replace
+from tonne.platform.values.context import replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
@@ -188,13 +187,7 @@ class LinkPage(DashboardPage, frozen=True):
         return await self._page(viewer, found, secret=secret)
 
     async def _find(self, viewer: MemberViewer) -> _Found:
-        link_id = viewer.request.path("offset_link_id")
-        async with self.database.connection() as connection:
-            account = await require_account(connection, viewer, viewer.request.path("account_id"))
-            link = await find_link(connection, account.scope, link_id) if is_id("lnk", link_id) else None
-        if link is None:
-            raise DashboardPageNotFound
-        return _Found(account, link)
+        return _Found(*await self.database.run(require_link, viewer))
 
     async def _replace(self, viewer: MemberViewer, found: _Found, form: Form, body: OffsetLinkIn | None) -> Response:
         catalogue = await self.catalogues.current(viewer.mode)
