@@ -20,10 +20,8 @@ class ActAsPage(DashboardPage, frozen=True):
         )
 
     async def start(self, viewer: OperatorViewer, form: Form) -> Response:
-        reason, organisation_id = (
-            form.text("reason", _NO_REASON, longest=MAX_REASON),
-            viewer.request.path("organisation_id"),
-        )
+        reason = form.text("reason", _NO_REASON, longest=MAX_REASON)
+        organisation_id = viewer.request.path("organisation_id")
         if form.faults:
             return await self.show(viewer, form)
         try:

@@ -5,6 +5,7 @@ The callers have looked up the scope of the order: with the organisation of the 
 
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from tonne.apps.dashboard.page import DashboardPage
@@ -43,6 +44,7 @@ CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)
 MAILS = 20
 MAILS_PER_S = 1 / 60
 LIFE = "order_life.html"
+CANCEL, RESEND, RENAME = "order_cancel.html", "order_resend.html", "order_rename.html"
 ERRORS: tuple[type[TonneError], ...] = (RateLimited, RouteNotFound)
 _TOO_MANY_MAILS = "Too many mails. Wait a few minutes, then try again."
 _WHY = "Say why: the reason is in the audit log, and on the credit note if there is one."
@@ -67,10 +69,10 @@ class OrderDesk(DashboardPage, frozen=True):
 
         pages: dict[str, tuple[DeskPage, Right]] = {
             ONE: (self.show, Right.VIEW),
-            f"{ONE}/cancel": (self.show_cancel, Right.MONEY),
+            f"{ONE}/cancel": (partial(self._page, template=CANCEL, reason=""), Right.MONEY),
             f"{ONE}/refund": (self.show_refund, Right.MONEY),
-            f"{ONE}/mails": (self.show_resend, Right.MONEY),
-            f"{ONE}/name": (self.show_rename, Right.MONEY),
+            f"{ONE}/mails": (partial(self._page, template=RESEND, email=None), Right.MONEY),
+            f"{ONE}/name": (partial(self._page, template=RENAME, name=None, is_person=None, reason=""), Right.MONEY),
             f"{ONE}/certificate.pdf": (self.certificate, Right.VIEW),
             f"{ONE}/invoice.pdf": (self.invoice, Right.VIEW),
         }
@@ -95,9 +97,6 @@ class OrderDesk(DashboardPage, frozen=True):
     async def show(self, viewer: OrderViewer, scope: Scope, form: Form | None = None) -> Response:
         return await self._page(viewer, scope, LIFE, form)
 
-    async def show_cancel(self, viewer: OrderViewer, scope: Scope) -> Response:
-        return await self._page(viewer, scope, "order_cancel.html", reason="")
-
     async def cancel(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
         order_id = viewer.request.path("order_id")
         reason = form.text("reason", _WHY, longest=MAX_REASON)
@@ -112,7 +111,7 @@ class OrderDesk(DashboardPage, frozen=True):
                     is_operator=_is_operator(viewer),
                 )
                 return see_other(f"{viewer.base}/orders/{order_id}?done=order_cancelled")
-        return await self._page(viewer, scope, "order_cancel.html", form, reason=reason)
+        return await self._page(viewer, scope, CANCEL, form, reason=reason)
 
     async def show_refund(self, viewer: OrderViewer, scope: Scope) -> Response:
         return await self._page(
@@ -136,9 +135,6 @@ class OrderDesk(DashboardPage, frozen=True):
         values = {"amount": amount, "reason": reason, "key": key}
         return await self._page(viewer, scope, "order_refund.html", form, **values)
 
-    async def show_resend(self, viewer: OrderViewer, scope: Scope) -> Response:
-        return await self._page(viewer, scope, "order_resend.html", email=None)
-
     async def resend(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
         order_id = viewer.request.path("order_id")
         mails = [mail for mail in OrderMail if form.is_checked(mail)]
@@ -153,10 +149,7 @@ class OrderDesk(DashboardPage, frozen=True):
                 self.mails.require(scope.organisation_id, message=_TOO_MANY_MAILS)
                 await self.actions.resend(scope, order_id, mails, email=email if is_new else None, actor=viewer.actor)
                 return see_other(f"{viewer.base}/orders/{order_id}?done=mails_resent")
-        return await self._page(viewer, scope, "order_resend.html", form, email=email)
-
-    async def show_rename(self, viewer: OrderViewer, scope: Scope) -> Response:
-        return await self._page(viewer, scope, "order_rename.html", name=None, is_person=None, reason="")
+        return await self._page(viewer, scope, RESEND, form, email=email)
 
     async def rename(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
         order_id = viewer.request.path("order_id")
@@ -169,7 +162,7 @@ class OrderDesk(DashboardPage, frozen=True):
                 await self.actions.rename(scope, order_id, beneficiary, reason=reason, actor=viewer.actor)
                 return see_other(f"{viewer.base}/orders/{order_id}?done=order_renamed")
         values = {"name": name, "is_person": is_person, "reason": reason}
-        return await self._page(viewer, scope, "order_rename.html", form, **values)
+        return await self._page(viewer, scope, RENAME, form, **values)
 
     async def help(self, viewer: OrderViewer, scope: Scope, _: Form) -> Response:
         """A test helper. Raises RouteNotFound in live mode."""
