@@ -177,3 +177,6 @@ def write_offs(
         list_write_offs_any_account, mode, state=state, organisation_id=organisation_id, limit=limit
     )
     output.print_rows(found, WRITE_OFFS, empty="No write-offs.")
+
+
+CORRECTIONS = (credit, credit_pdf, write_off, approve, reinstate, write_offs)

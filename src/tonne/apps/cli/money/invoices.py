@@ -89,14 +89,8 @@ def invoice() -> None:
     """List, settle, credit, resend and export invoices."""
 
 
-invoice.add_command(invoice_corrections.credit)
-invoice.add_command(invoice_corrections.credit_pdf)
-invoice.add_command(ageing)
-invoice.add_command(statement)
-invoice.add_command(invoice_corrections.write_off)
-invoice.add_command(invoice_corrections.approve)
-invoice.add_command(invoice_corrections.reinstate)
-invoice.add_command(invoice_corrections.write_offs)
+for _command in (*invoice_corrections.CORRECTIONS, ageing, statement):
+    invoice.add_command(_command)
 
 
 @invoice.command("list")

@@ -6,7 +6,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text, write_file
+from tonne.apps.cli.parameters import MAX_REASON, MODE, OUTPUT, check_text, write_file
 from tonne.apps.cli.selling.login import approve_or_link
 from tonne.money.bank.export_returns import ReturnFile, export_returns, find_return_file
 from tonne.money.bank.return_store import list_open_returns_any_account
@@ -171,10 +171,8 @@ def failed(return_id: str, note: str, incoming_id: str | None) -> None:
 )
 @click.option("--currency", default="EUR", show_default=True, help="Currency of the returns. SEPA pays in EUR.")
 @click.option("--batch", help="Write this batch again, unchanged, instead of a new one.")
-@click.option(
-    "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write."
-)
-def export(mode: Mode, format_: str, currency: str, batch: str | None, path: Path) -> None:
+@OUTPUT
+def export(mode: Mode, format_: str, currency: str, batch: str | None, output: Path) -> None:
     """Write the planned returns into a file for your bank. Each is exported once."""
     settings = settings_from_environment()
     if currency not in DECIMALS:
@@ -190,16 +188,16 @@ def export(mode: Mode, format_: str, currency: str, batch: str | None, path: Pat
             write_file(part, written.content)
         return written
 
-    part = path.with_name(f"{path.name}.part")
+    part = output.with_name(f"{output.name}.part")
     written = run_in_transaction(work)
     if written.batch_id is not None:
         # After the commit: a file whose returns are not recorded as exported would be followed by one that pays them
         # again.
         try:
-            part.replace(path)
+            part.replace(output)
         except OSError as error:
             again = f"The returns are exported: write their file with --batch {written.batch_id}."
-            raise click.ClickException(f"{path} cannot be written: {error.strerror}. {again}") from error
+            raise click.ClickException(f"{output} cannot be written: {error.strerror}. {again}") from error
     for each, reason in written.left_out:
         click.echo(f"Left out: return {each.id} of {each.amount}, {reason}.", err=True)
     if written.batch_id is None:
@@ -209,7 +207,7 @@ def export(mode: Mode, format_: str, currency: str, batch: str | None, path: Pat
         payments = sum(each.paid_with is None for each in written.exported)
         shared = f", {payments:,} {'payment' if payments == 1 else 'payments'}," if payments < count else ""
         total = "" if batch is not None else "1 return in " if count == 1 else f"{count:,} returns{shared} in "
-        click.echo(f"Wrote {total}batch {written.batch_id} to {path}. Upload the file to your bank once.")
+        click.echo(f"Wrote {total}batch {written.batch_id} to {output}. Upload the file to your bank once.")
 
 
 def parse_amount(text: str, currency: str) -> int:

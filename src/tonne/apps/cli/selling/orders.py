@@ -284,7 +284,5 @@ def cancel(order_id: str, *, reason: str, refund: bool) -> None:
     click.echo(f"Order {cancelled.id} is cancelled.")
 
 
-order.add_command(resend)
-order.add_command(rename)
-order.add_command(certificates)
-order.add_command(refund_order)
+for _command in (resend, rename, certificates, refund_order):
+    order.add_command(_command)

@@ -1,6 +1,7 @@
 """tonne user"""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import click
@@ -140,11 +141,7 @@ def enable(email: str) -> None:
 @click.option("--remove", is_flag=True, help="Take the right away.")
 def approver(email: str, *, remove: bool) -> None:
     """Let an operator approve what other people requested."""
-
-    async def change(tx: Connection) -> None:
-        await set_approver(tx, await require_user(tx, email), may_approve=not remove, by=ACTOR.now())
-
-    run_in_transaction(change)
+    run_in_transaction(_change, email, partial(set_approver, may_approve=not remove))
     click.echo(f"{email} may {'no longer' if remove else 'now'} approve.")
 
 
