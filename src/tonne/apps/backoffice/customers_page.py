@@ -17,9 +17,10 @@ from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.registration_store import list_webhooks, read_progress
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditFilter, search_entries_any_account
+from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode, Scope, Tenant, is_id
-from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.paging import START, CursorInvalid, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts import lookup
 from tonne.selling.accounts.errors import FeeRateInvalid
@@ -49,17 +50,16 @@ class CustomersPage(DashboardPage, frozen=True):
         requested, after = viewer.request.query("q", "after")
         text = (requested or "").strip()[:MAX_SEARCH]
         list_name = f"customers {text}"
-        start = parse_cursor(after, list_name)
-        found = await self.database.run(search_customers_any_account, text, start, PAGE + 1)
-        page = found[:PAGE]
-        last = page[-1] if len(found) > PAGE else None
+        paging = Paging(PAGE, parse_cursor(after, list_name), list_name)
+        found = await self.database.run(search_customers_any_account, text, paging.start, paging.fetch)
+        customers, next_cursor = paging.cut(found)
         return self.layout.page(
             viewer,
             "operator_customers.html",
-            customers=page,
+            customers=customers,
             text=text,
             is_first=after is None,
-            next_cursor=None if last is None else make_cursor(Position(last.created_at, last.id), list_name),
+            next_cursor=next_cursor,
         )
 
     async def show_new(self, viewer: OperatorViewer) -> Response:
@@ -244,8 +244,8 @@ class CustomerPage(DashboardPage, frozen=True):
             customer = await find_customer(connection, viewer.request)
             tenant = Tenant(customer.id, viewer.mode)
             list_name = f"accounts of {customer.id} {viewer.mode}"
-            start = parse_cursor(viewer.request.query("after")[0], list_name)
-            found = await customer_store.list_customer_accounts(connection, tenant, start, ACCOUNTS + 1)
+            paging = Paging(ACCOUNTS, parse_cursor(viewer.request.query("after")[0], list_name), list_name)
+            found = await customer_store.list_customer_accounts(connection, tenant, paging.start, paging.fetch)
             search = AuditFilter(mode=viewer.mode)
             entries = (await search_entries_any_account(connection, customer.id, search, START, AUDIT_ENTRIES)).entries
             names = await find_actor_names(connection, None, entries)
@@ -261,8 +261,7 @@ class CustomerPage(DashboardPage, frozen=True):
                 "sales": _sales(await list_totals(connection, tenant, since), since),
                 "retired_grams": await customer_store.sum_retired_grams(connection, tenant),
             }
-        accounts = found[:ACCOUNTS]
-        last = accounts[-1] if len(found) > ACCOUNTS else None
+        accounts, next_cursor = paging.cut(found)
         return self.layout.page(
             viewer,
             "operator_customer.html",
@@ -270,8 +269,8 @@ class CustomerPage(DashboardPage, frozen=True):
             **values,
             customer=customer,
             accounts=accounts,
-            is_first=start == START,
-            next_cursor=None if last is None else make_cursor(Position(last.created_at, last.id), list_name),
+            is_first=paging.start == START,
+            next_cursor=next_cursor,
             rows=audit_rows(entries, names, for_operator=True),
             fee=form.value("fee")
             or spell_percent(Decimal(customer.fee_rate.numerator) / customer.fee_rate.denominator),

@@ -1,9 +1,8 @@
 """The webhooks of an organisation: their health, the form to add one, and what one delivers."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import asyncpg
 from msgspec import Struct, field, structs
 
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
@@ -20,11 +19,12 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.payload import event_payload
 from tonne.platform.events.store import list_events_at
 from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Response
 from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.values.context import Scope, replace
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
+from tonne.platform.values.paging import CursorInvalid, Position, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.store import list_accounts
 from tonne.selling.users.model import Right
@@ -228,15 +228,16 @@ class WebhooksPage(DashboardPage, frozen=True):
         scope, name = _scope(viewer), f"attempts {viewer.request.path('webhook_id')}"
         async with self.database.connection() as connection:
             shown = await _read(connection, scope, viewer.request.path("webhook_id"))
-            start = parse_cursor(viewer.request.query("after")[0], name)
-            rows = await attempt_store.list_attempts(connection, shown.webhook, start, ATTEMPTS + 1)
+            paging = Paging(ATTEMPTS, parse_cursor(viewer.request.query("after")[0], name), name)
+            rows = await attempt_store.list_attempts(connection, shown.webhook, paging.start, paging.fetch)
+        attempts, next_page = paging.cut(rows, lambda row: Position(row["at"], row["id"]))
         return self.layout.page(
             viewer,
             "webhook.html",
             form,
             shown=shown,
-            attempts=rows[:ATTEMPTS],
-            next_page=_next_page(rows, name),
+            attempts=attempts,
+            next_page=next_page,
             tested=tested,
             causes=webhook_forms.CAUSES,
             overlaps=webhook_forms.OVERLAPS,
@@ -278,13 +279,6 @@ async def _read(connection: Connection, scope: Scope, webhook_id: str) -> ShownW
 async def _with_progress(connection: Connection, webhook: Webhook) -> ShownWebhook:
     progress = await registration_store.read_progress(connection, webhook)
     return ShownWebhook(webhook, progress, delivery_state(webhook, progress))
-
-
-def _next_page(rows: Sequence[asyncpg.Record], name: str) -> str | None:
-    if len(rows) <= ATTEMPTS:
-        return None
-    last = rows[ATTEMPTS - 1]
-    return make_cursor(Position(last["at"], last["id"]), name)
 
 
 def _fail(form: Form, error: TonneError) -> None:
