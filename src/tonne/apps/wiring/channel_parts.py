@@ -43,12 +43,9 @@ class ChannelParts(MoneyParts):
 
     def _open_checkout(self, clock: Clock) -> None:
         database, settings = self.database, self.settings
-        self.offset_links = OffsetLinkEndpoints(
-            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
-        )
-        create_checkout = CreateCheckout(
-            database, self.catalogues, self.directory, clock=clock, settings=settings, box=self.box
-        )
+        needed = (database, self.catalogues, self.directory, clock, settings, self.box)
+        self.offset_links = OffsetLinkEndpoints(*needed)
+        create_checkout = CreateCheckout(*needed)
         self.checkouts = CheckoutEndpoints(database, create_checkout, clock=clock, settings=settings, box=self.box)
         self.close_checkouts = CloseCheckouts(database, clock)
         self.payment_lookup = PaymentLookup(database, clock=clock, settings=settings)

@@ -65,12 +65,12 @@ class _CheckoutView(msgspec.Struct, frozen=True):
     checkout: model.Checkout
     link: OffsetLink
     merchant: Merchant
-    order: Order | None
-    failure: Decline | None
-    is_pending: bool
+    order: Order | None = None
+    failure: Decline | None = None
+    is_pending: bool = False
     # A payment arrived with another amount: the operator decides what becomes of it.
-    is_mismatched: bool
-    certificate: CertificateRecord | None
+    is_mismatched: bool = False
+    certificate: CertificateRecord | None = None
 
     @property
     def state(self) -> str:
@@ -206,9 +206,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             order = await _find_order(connection, checkout)
             found = (token, checkout, link, await find_merchant(connection, link.scope, link.id))
             if order is None:
-                return _CheckoutView(
-                    *found, order=None, failure=None, is_pending=False, is_mismatched=False, certificate=None
-                )
+                return _CheckoutView(*found)
             return _CheckoutView(
                 *found,
                 order,
