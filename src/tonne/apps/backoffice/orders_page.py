@@ -5,7 +5,7 @@ from msgspec import field
 from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
 from tonne.apps.dashboard.menu import OPERATOR_MENU
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
-from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.page import TOO_MANY_EXPORTS, DashboardPage, OperatorSection, export_limit
 from tonne.apps.dashboard.viewer import OperatorViewer
 from tonne.apps.lookup import find_orders
 from tonne.apps.lookup.customer_store import search_customers_any_account
@@ -23,16 +23,10 @@ from tonne.selling.orders.order_filter import OrderFilter
 from tonne.supply.certificates.store import find_by_number_any_account, normal_number
 
 PAGE = 50
-# Per operator 10 at once, then one every 30 seconds.
-EXPORTS = 10
-EXPORTS_PER_S = 1 / 30
-_TOO_MANY = "Too many exports. Wait a minute, then try again."
 
 
 class OrdersOfAllPage(DashboardPage, frozen=True):
-    exports: TokenBuckets = field(
-        default_factory=lambda: TokenBuckets("operator_order_exports", EXPORTS_PER_S, EXPORTS)
-    )
+    exports: TokenBuckets = field(default_factory=lambda: export_limit("operator_order_exports"))
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -64,7 +58,7 @@ class OrdersOfAllPage(DashboardPage, frozen=True):
     async def export(self, viewer: OperatorViewer) -> Response:
         """Exports the filtered list, from its beginning."""
         query = read_query(viewer.request, viewer.mode, None, self.clock())
-        self.exports.require(viewer.user.id, message=_TOO_MANY)
+        self.exports.require(viewer.user.id, message=TOO_MANY_EXPORTS)
 
         async def read_page(start: Position, limit: int) -> tuple[find_orders.ListedOrders, Names]:
             async with self.database.connection() as connection:

@@ -5,6 +5,7 @@ Paths of a section are relative to the organisation and mode.
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, date
 from typing import Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct, field
@@ -21,6 +22,12 @@ from tonne.selling.users.model import Right
 
 P = ParamSpec("P")
 T = TypeVar("T")
+TOO_MANY_EXPORTS = "Too many exports. Wait a minute, then try again."
+
+
+def export_limit(name: str) -> TokenBuckets:
+    """Exports read many rows: per organisation or operator 10 at once, then one every 30 seconds."""
+    return TokenBuckets(name, 1 / 30, 10)
 
 
 class DashboardPage(Struct, frozen=True):
@@ -31,6 +38,10 @@ class DashboardPage(Struct, frozen=True):
     clock: Clock
     settings: Settings
     notifier: Notifier
+
+    def today(self) -> date:
+        """In UTC."""
+        return self.clock().astimezone(UTC).date()
 
     async def find(
         self, query: Callable[Concatenate[Connection, P], Awaitable[T | None]], *args: P.args, **kwargs: P.kwargs

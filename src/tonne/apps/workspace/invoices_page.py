@@ -1,7 +1,6 @@
 """The invoices and credit notes of an organisation, how to pay, and what the next invoices will have."""
 
 import re
-from datetime import UTC, date
 
 from markupsafe import Markup
 
@@ -65,7 +64,7 @@ class InvoicesPage(DashboardPage, frozen=True):
             shown = found[:PAGE]
             received = await sum_received_of(connection, viewer.organisation_id, shown)
             coming = [] if after else await list_next_invoices(connection, viewer.tenant)
-        today = self._today()
+        today = self.today()
         rows = [
             (
                 each,
@@ -103,7 +102,7 @@ class InvoicesPage(DashboardPage, frozen=True):
             "invoice.html",
             invoice=invoice,
             record=record,
-            state=describe_invoice(invoice, received_minor, self._today()),
+            state=describe_invoice(invoice, received_minor, self.today()),
             left_minor=max(0, invoice.due_minor - received_minor) if invoice.closing is None else 0,
             received=received,
             received_minor=received_minor,
@@ -162,9 +161,6 @@ class InvoicesPage(DashboardPage, frozen=True):
 
     async def _find_note(self, viewer: MemberViewer) -> CreditNote:
         return await self.find(find_credit_note_of, viewer.tenant, viewer.request.path("number"))
-
-    def _today(self) -> date:
-        return self.clock().astimezone(UTC).date()
 
 
 def _scalable(svg: str) -> str:

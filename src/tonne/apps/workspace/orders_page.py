@@ -10,7 +10,7 @@ from msgspec import field
 from tonne.apps.dashboard.jump import MOST, JumpTarget, matching_pages, order_targets, read_term
 from tonne.apps.dashboard.menu import ORGANISATION_MENU, entries_for
 from tonne.apps.dashboard.order_query import OrderQuery, read_query
-from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
+from tonne.apps.dashboard.page import TOO_MANY_EXPORTS, DashboardPage, OrganisationSection, export_limit
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.lookup.find_orders import ListedOrders, find_named, list_named, list_page
 from tonne.apps.lookup.order_export import csv_response
@@ -32,14 +32,10 @@ from tonne.supply.certificates.store import find_certificates, normal_number
 PAGE = 50
 # With more accounts, the filter is a text field: a page must stay small.
 MAX_ACCOUNTS = 200
-# Exports read many rows: per organisation 10 at once, then one every 30 seconds.
-EXPORTS = 10
-EXPORTS_PER_S = 1 / 30
-TOO_MANY_EXPORTS = "Too many exports. Wait a minute, then try again."
 
 
 class OrdersPage(DashboardPage, frozen=True):
-    exports: TokenBuckets = field(default_factory=lambda: TokenBuckets("order_exports", EXPORTS_PER_S, EXPORTS))
+    exports: TokenBuckets = field(default_factory=lambda: export_limit("order_exports"))
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(

@@ -109,12 +109,12 @@ class StatementPage(DashboardPage, frozen=True):
             first=days[0],
             last=days[1],
             due_on=_due_on,
-            periods=_other_periods(days, self.clock().astimezone(UTC).date()),
+            periods=_other_periods(days, self.today()),
         )
 
     def _period(self, request: Request) -> tuple[Form, tuple[date, date]]:
         """This month until today, unless the address says otherwise."""
-        form, today = Form(), self.clock().astimezone(UTC).date()
+        form, today = Form(), self.today()
         days = [today.replace(day=1), today]
         for place, (name, text) in enumerate(zip(("from", "to"), request.query("from", "to"), strict=True)):
             if not text:

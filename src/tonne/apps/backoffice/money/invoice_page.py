@@ -1,6 +1,5 @@
 """One invoice for the operator: what it bills, what was paid, and what to do about it."""
 
-from datetime import UTC, date, datetime
 from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work, approval
@@ -165,7 +164,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             tab="owed",
             invoice=invoice,
             lines=billed_lines(invoice.read_record(), SHOWN_LINES),
-            state=describe_invoice(invoice, received_minor, _today(self.clock()), with_write_offs=True),
+            state=describe_invoice(invoice, received_minor, self.today(), with_write_offs=True),
             is_open=invoice.status is InvoiceStatus.OPEN,
             left_minor=max(0, invoice.due_minor - received_minor) if invoice.closing is None else 0,
             customer_name=names.of(invoice.organisation_id),
@@ -179,10 +178,6 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             people=people,
             entered={name: form.value(name) for name in ("note", "reason")},
         )
-
-
-def _today(now: datetime) -> date:
-    return now.astimezone(UTC).date()
 
 
 def pdf_response(pdf: bytes, name: str) -> Response:

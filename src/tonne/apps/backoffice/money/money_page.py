@@ -1,6 +1,6 @@
 """What customers owe, by age, and lists of invoices."""
 
-from datetime import UTC, date
+from datetime import date
 from typing import Any
 
 from tonne.apps.dashboard.list_place import read_day
@@ -32,7 +32,7 @@ class MoneyPage(DashboardPage, frozen=True):
 
     async def show(self, viewer: OperatorViewer, form: Form | None = None, number: str = "") -> Response:
         async with self.database.connection() as connection:
-            sums = await sum_buckets_any_account(connection, viewer.mode, self._today())
+            sums = await sum_buckets_any_account(connection, viewer.mode, self.today())
             counts = await count_open_money(connection, viewer.mode)
         return self.layout.page(
             viewer,
@@ -74,7 +74,7 @@ class MoneyPage(DashboardPage, frozen=True):
             connection,
             viewer.mode,
             bucket,
-            today=self._today(),
+            today=self.today(),
             currency=currency or None,
             after=read_day(after, date.min),
             limit=PAGE + 1,
@@ -85,7 +85,7 @@ class MoneyPage(DashboardPage, frozen=True):
             "bucket": bucket,
             "currency": currency or "",
             "open_invoices": found[:PAGE],
-            "today": self._today(),
+            "today": self.today(),
             "next_query": None if last is None else f"{chosen}&after={last.due_on}_{last.id}",
         }
 
@@ -95,7 +95,7 @@ class MoneyPage(DashboardPage, frozen=True):
         shown = found[:PAGE]
         received = await sum_received_any_account(connection, [each.id for each in shown])
         names = await find_names_any_account(connection, [each.organisation_id for each in shown])
-        today = self._today()
+        today = self.today()
         rows = [
             (
                 each,
@@ -109,9 +109,6 @@ class MoneyPage(DashboardPage, frozen=True):
             "rows": rows,
             "next_query": f"after={shown[-1].number}" if len(found) > PAGE else None,
         }
-
-    def _today(self) -> date:
-        return self.clock().astimezone(UTC).date()
 
 
 def _by_currency(sums: list[BucketSum]) -> list[tuple[str, dict[DueBucket, BucketSum], int]]:

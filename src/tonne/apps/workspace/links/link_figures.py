@@ -11,7 +11,7 @@ from babel.dates import format_date
 from babel.numbers import format_percent
 from msgspec import Struct, field
 
-from tonne.apps.dashboard.page import OrganisationSection
+from tonne.apps.dashboard.page import TOO_MANY_EXPORTS, OrganisationSection, export_limit
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.apps.workspace.accounts_of_viewer import require_chosen, require_link
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, ListedDay, list_export
@@ -126,15 +126,12 @@ def _name(start: date, period: ShownPeriod, locale: Locale) -> str:
 HEAD = ("day", "offset_link_id", "title", "opened", "begun", "paid", "quantity_tonnes", "currency", "amount_paid")
 # Days per query. Between two of them no connection is held: slow readers block nobody.
 PART = timedelta(days=31)
-# Per organisation 10 at once, then one every 30 seconds.
-EXPORTS = 10
-EXPORTS_PER_S = 1 / 30
 
 
 class LinkExport(Struct, frozen=True):
     database: Database
     clock: Clock
-    limit: TokenBuckets = field(default_factory=lambda: TokenBuckets("link_exports", EXPORTS_PER_S, EXPORTS))
+    limit: TokenBuckets = field(default_factory=lambda: export_limit("link_exports"))
 
     def section(self) -> OrganisationSection:
         return OrganisationSection(
@@ -156,7 +153,7 @@ class LinkExport(Struct, frozen=True):
         return self._file(viewer, account, link.id)
 
     def _file(self, viewer: MemberViewer, account: Account, link_id: str | None) -> Response:
-        self.limit.require(viewer.organisation_id, message="Too many exports. Wait a minute, then try again.")
+        self.limit.require(viewer.organisation_id, message=TOO_MANY_EXPORTS)
         today = self.clock().date()
         first = read_period(viewer.request).first_day(today)
         name = f"{link_id or 'offset-links'}-{viewer.mode}-{first}-{today}.csv"
