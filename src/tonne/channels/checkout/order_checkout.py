@@ -246,21 +246,18 @@ class CloseCheckouts(RowJob, frozen=True):
 
     async def _close(self, tx: Connection, checkouts: Sequence[DueCheckout]) -> None:
         for checkout in checkouts:
-            await self._close_if_expired(tx, checkout)
-
-    async def _close_if_expired(self, tx: Connection, checkout: DueCheckout) -> None:
-        now = self.clock()
-        order = await lock_order(tx, checkout.scope, checkout.order_id or "")
-        if order is None or order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
-            await queue.close(tx, checkout.scope, checkout.id)
-        elif order.status is not OrderStatus.PLACED:
-            await queue.schedule_close(tx, checkout.scope, checkout.id, None)
-        elif now < checkout.expires_at or (await read_chargeable(tx, [order.key]))[0].has_open_charge:
-            await queue.schedule_close(tx, checkout.scope, checkout.id, now + CHECK_INTERVAL)
-        else:
-            await queue.close(tx, checkout.scope, checkout.id)
-            code = CancellationReason.CHECKOUT_EXPIRED
-            await cancel_order(tx, order, by=ACTOR.at(now), reason=REASON, code=code)
+            now = self.clock()
+            order = await lock_order(tx, checkout.scope, checkout.order_id or "")
+            if order is None or order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
+                await queue.close(tx, checkout.scope, checkout.id)
+            elif order.status is not OrderStatus.PLACED:
+                await queue.schedule_close(tx, checkout.scope, checkout.id, None)
+            elif now < checkout.expires_at or (await read_chargeable(tx, [order.key]))[0].has_open_charge:
+                await queue.schedule_close(tx, checkout.scope, checkout.id, now + CHECK_INTERVAL)
+            else:
+                await queue.close(tx, checkout.scope, checkout.id)
+                code = CancellationReason.CHECKOUT_EXPIRED
+                await cancel_order(tx, order, by=ACTOR.at(now), reason=REASON, code=code)
 
 
 async def _forget(tx: Connection, checkouts: Sequence[DueCheckout]) -> None:

@@ -34,7 +34,7 @@ from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.language import N_
-from tonne.platform.values.paging import Position, parse_cursor, parse_limit
+from tonne.platform.values.paging import parse_cursor, parse_limit
 from tonne.platform.web.caching import ONE_MINUTE
 from tonne.platform.web.render import Renderer, see_other
 from tonne.supply.certificates import store
@@ -319,7 +319,7 @@ class PublishedOpenings:
             found = await figure_store.list_certificates(
                 tx, page.scope, FigurePeriod(), paging.start, limit=paging.fetch
             )
-            shown, cursor = paging.cut(found, _position)
+            shown, cursor = paging.cut(found, lambda listed: listed[0])
             opened = []
             for place, _ in shown:
                 evidence = await find_evidence(tx, page.scope.mode, place.id)
@@ -331,7 +331,3 @@ class PublishedOpenings:
         response = list_response(openings, cursor)
         response.headers = {**response.headers, **_HEADERS}
         return response
-
-
-def _position(listed: tuple[Position, bytes]) -> Position:
-    return listed[0]
