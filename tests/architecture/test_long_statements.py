@@ -114,6 +114,8 @@ async def find_long(connection: Connection, candidates: Iterable[Statement]) -> 
     """The growing tables that each statement may read without a bound."""
     schema = await _read_schema(connection)
     found: dict[Statement, list[str]] = {}
+    # Whether tables were analyzed meanwhile decides between their indexes.
+    await connection.execute("ANALYZE")
     await connection.execute(BY_INDEX)
     for statement in candidates:
         if statement.tables & GROWING:
