@@ -50,6 +50,11 @@ BY_INDEX = """
 SET enable_seqscan = off; SET enable_sort = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
 SET enable_hashagg = off; SET enable_material = off; SET plan_cache_mode = force_generic_plan; SET jit = off
 """
+# Whether autovacuum has analyzed a table meanwhile would decide between its indexes.
+FORGET_STATISTICS = """
+DELETE FROM pg_statistic;
+UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+"""
 KEYS = """
 SELECT class.relname AS table, array_agg(attribute.attname::text) AS columns
 FROM pg_index index JOIN pg_class class ON class.oid = index.indrelid
@@ -114,8 +119,7 @@ async def find_long(connection: Connection, candidates: Iterable[Statement]) -> 
     """The growing tables that each statement may read without a bound."""
     schema = await _read_schema(connection)
     found: dict[Statement, list[str]] = {}
-    # Whether tables were analyzed meanwhile decides between their indexes.
-    await connection.execute("ANALYZE")
+    await connection.execute(FORGET_STATISTICS)
     await connection.execute(BY_INDEX)
     for statement in candidates:
         if statement.tables & GROWING:
