@@ -30,17 +30,17 @@ class Machines:
             self._ip("-n", name, "link", "set", "lo", "up")
             self._ip("-n", name, "link", "set", "eth0", "up")
             self._ip("link", "set", name, "up")
-            self.mend(ending)
+            self.reconnect(ending)
 
     def command_on(self, ending: str) -> list[str]:
         """What executes the command that follows it on this machine."""
         return ["nsenter", f"--net=/run/netns/{self._name(ending)}", "--"]
 
     def cut(self, ending: str) -> None:
-        """Packets from and to this machine vanish; nobody is told, no connection is closed."""
+        """Packets from and to this machine are dropped; no connection is closed."""
         self._ip("link", "set", self._name(ending), "nomaster")
 
-    def mend(self, ending: str) -> None:
+    def reconnect(self, ending: str) -> None:
         self._ip("link", "set", self._name(ending), "master", self._switch)
 
     def remove(self) -> None:

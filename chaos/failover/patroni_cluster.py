@@ -85,7 +85,7 @@ class PatroniCluster(Databases):
         """Undo what a scenario did: all members run with the recommended configuration."""
         for member in self.members:
             if self._machines is not None:
-                self.mend(member)
+                self.reconnect(member)
             member.etcd.start()
             member.resume()
             member.patroni.start()
@@ -98,11 +98,11 @@ class PatroniCluster(Databases):
         """From now on nothing reaches this machine, and nothing that it sends arrives. Its processes run on."""
         self._network_of_machines.cut(NODES[member.name])
 
-    def mend(self, member: Member) -> None:
-        self._network_of_machines.mend(NODES[member.name])
+    def reconnect(self, member: Member) -> None:
+        self._network_of_machines.reconnect(NODES[member.name])
 
     async def commits_on(self, member: Member, sql: str, within_s: float) -> bool:
-        """Whether a client on this machine itself is told that this statement was committed."""
+        """Whether this statement is confirmed as committed to a client on this machine."""
         command = self._network_of_machines.command_on(NODES[member.name])
         url = f"{self._login}@{member.address}:{self._ports['5432']}/postgres"
         psql = await asyncio.create_subprocess_exec(

@@ -128,7 +128,7 @@ async def partition(cluster: Cluster) -> None:
         await clients.until_notified()
         cluster.require(await patroni.primary() is not primary, "the cut-off machine is still the primary")
         cluster.require(primary.patroni.process == process, "Patroni did not run on")
-        patroni.mend(primary)
+        patroni.reconnect(primary)
         await patroni.until_healthy()
         async with patroni.connection() as connection:
             cluster.require(await connection.fetchval("SELECT count(*) FROM cut_off") == 0, "its commits were kept")

@@ -1,6 +1,6 @@
 """Statements that may take long are known: each lifts the time limits of its transaction, or something bounds it.
 
-What a statement reads is taken from its plan. PostgreSQL is told to avoid everything but indexes, so that a plan of
+What a statement reads is taken from its plan. The settings make PostgreSQL avoid everything but indexes, so that a plan of
 empty tables shows whether there is an index that finds the rows.
 """
 

@@ -6,7 +6,7 @@ from binascii import a2b_qp
 from tonne.platform.values.errors import Fault, Invalid
 
 MAX_PARAMETERS = 200
-# A percent sign that encodes nothing stands for itself. People type such addresses; programs send no thousand of them.
+# A percent sign that encodes nothing is kept. People type such addresses; programs do not send thousands of them.
 _BARE_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _MAX_BARE = 1000
 
