@@ -1,7 +1,7 @@
 """Statements that may take long are known: each lifts the time limits of its transaction, or something bounds it.
 
-What a statement reads is taken from its plan. The settings make PostgreSQL avoid everything but indexes, so that a plan of
-empty tables shows whether there is an index that finds the rows.
+What a statement reads is taken from its plan. PostgreSQL has to avoid everything but indexes, so that a plan of empty
+tables shows whether there is an index that finds the rows.
 """
 
 import ast
