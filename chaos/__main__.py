@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -152,15 +153,18 @@ async def _inject_faults(scenario: Scenario, cluster: Cluster, within_s: float) 
     if within_s <= 0:
         cluster.problems.append("it did not run: the time limit of the run was reached")
         return
+    limit = asyncio.timeout(within_s)
     try:
-        async with asyncio.timeout(within_s):
+        async with limit:
             await cluster.open(api=scenario.api)
             await scenario.play(cluster)
-    except TimeoutError:
-        cluster.problems.append(f"it did not end within {within_s:.0f} s")
     except Exception as error:  # noqa: BLE001 - see above
+        if limit.expired():
+            cluster.problems.append(f"it did not end within {within_s:.0f} s")
+            return
         cluster.problems += [
-            str(reason) if isinstance(reason, NotAsExpected) else repr(reason) for reason in _reasons(error)
+            str(reason) if isinstance(reason, NotAsExpected) else "".join(traceback.format_exception(reason))
+            for reason in _reasons(error)
         ]
 
 
