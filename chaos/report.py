@@ -5,7 +5,7 @@ import sys
 from chaos.checker import Tally
 from chaos.cluster import Cluster
 
-SHOWN = 6
+SHOWN = 20
 
 
 class Report:

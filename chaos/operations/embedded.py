@@ -72,7 +72,7 @@ class SmallDisk:
         folder.mkdir()
         is_root = os.geteuid() == 0
         user = () if is_root else ("--user", "--map-root-user")
-        mount = f'mount -t tmpfs -o size={size_mb}m,mode=0700 tonne "$0" && echo ready && exec sleep 600'
+        mount = f'mount -t tmpfs -o size={size_mb}m,mode=0700 tonne "$0" && echo ready && exec sleep 7200'
         self.holder = subprocess.Popen(
             ["unshare", *user, "--mount", "--propagation", "private", "sh", "-c", mount, folder], stdout=subprocess.PIPE
         )
