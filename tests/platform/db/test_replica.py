@@ -193,9 +193,7 @@ async def test_an_error_of_the_statement_is_raised(reads: Reads) -> None:
         await reads.read(lambda tx: tx.fetchval("SELECT 1 / 0"))
 
 
-async def test_pages_and_metrics_are_read_from_the_replica(
-    pair: Pair, primary: Database, replica_settings: Settings
-) -> None:
+async def test_pages_are_read_from_the_replica(pair: Pair, primary: Database, replica_settings: Settings) -> None:
     services = Services(primary, replica_settings)
     await _until_used(services.reads)
     transport = httpx.ASGITransport(build_app(services), raise_app_exceptions=False)
@@ -205,11 +203,27 @@ async def test_pages_and_metrics_are_read_from_the_replica(
         assert made.status_code == 200, made.text
         assert (await client.get("/sustainability/test/on-a-replica")).status_code == 200, "also when it is new"
         assert (await client.get("/sustainability/test/no-such-page")).status_code == 404
-    snapshots = await services.metrics_endpoint._queues.read()
-    assert snapshots[0].series == [((), [1])]
-    await services.metrics_endpoint.close()
     await services.health.close()
     await services.reads.close()
+
+
+async def test_metrics_of_queues_runs_and_locks_are_read_from_the_primary(
+    primary: Database, replica_settings: Settings
+) -> None:
+    """A replica has other locks, and one that is behind has old queues."""
+    services = Services(primary, replica_settings)
+    await _until_used(services.reads)
+    async with asyncio.timeout(WITHIN_S), primary.transaction() as holder:
+        await holder.execute("LOCK TABLE service_holds")
+        waiting = asyncio.create_task(primary.run(Connection.fetchval, "SELECT count(*) FROM service_holds"))
+        while not await holder.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            pass
+        assert services.reads.server() is not primary
+        by_name = {each.name: each.series for each in await services.queues.read()}
+    await waiting
+    await services.queues.close()
+    await services.reads.close()
+    assert by_name["tonne_database_blocking_seconds"][0][1][0] > 0
 
 
 def test_commands_that_only_read_use_the_replica(pair: Pair) -> None:

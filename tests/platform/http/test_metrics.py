@@ -221,7 +221,7 @@ async def test_every_queue_counts_its_rows(queue: Queue, populated_db: Database,
         await _add_webhook(tx)
         await _add_checkout(tx)
         await tx.execute(ROWS[queue.name])
-    reader = QueueReader(lambda: populated_db, [queue])
+    reader = QueueReader(populated_db, [queue])
     by_name = {each.name: dict(each.series) for each in await reader.read()}
     await reader.close()
     mode = queue.modes[-1]
@@ -266,7 +266,7 @@ async def test_no_queue_reads_a_whole_table(queue: Queue, populated_db: Database
 
 async def test_queues_are_read_once_in_a_few_seconds(populated_db: Database) -> None:
     ticks = Ticks()
-    reader = QueueReader(lambda: populated_db, ALL_QUEUES, ticks)
+    reader = QueueReader(populated_db, ALL_QUEUES, ticks)
     first = await reader.read()
     assert await reader.read() is first
     ticks.now = 10
@@ -280,7 +280,7 @@ async def test_a_lock_that_others_wait_for_is_seen_although_the_queues_wait_for_
     monkeypatch.setattr(queues, "READ_WITHIN_S", 0.2)
     [queue] = [each for each in ALL_QUEUES if each.name == "orders_placed"]
     ticks = Ticks()
-    reader = QueueReader(lambda: populated_db, [queue], ticks)
+    reader = QueueReader(populated_db, [queue], ticks)
 
     async def read() -> tuple[float, float]:
         ticks.now += 10

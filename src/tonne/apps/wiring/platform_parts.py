@@ -47,7 +47,7 @@ class PlatformParts:
         self.security_txt = SecurityTxtEndpoints(settings, clock)
         self.metrics = Metrics(process)
         self.reads = Reads(database, settings)
-        self.queues = QueueReader(self.reads.server, ALL_QUEUES)
+        self.queues = QueueReader(database, ALL_QUEUES)
         self.metrics_endpoint = MetricsEndpoint(self.metrics, self.queues, settings)
         self.machine = MachineMetrics(settings)
         self.hold = HoldWatch(database)

@@ -69,14 +69,15 @@ class QueueState(Struct, frozen=True):
 
 
 class QueueReader:
-    """Uses a connection of its own: when the pool is exhausted, the metrics matter most."""
+    """Uses a connection of its own: when the pool is exhausted, the metrics matter most.
+
+    A replica has other locks, and a queue there is as old as the replica is behind: always the primary is read.
+    """
 
     def __init__(
-        self, server: Callable[[], Database], queues: Sequence[Queue], monotonic: Callable[[], float] = time.monotonic
+        self, primary: Database, queues: Sequence[Queue], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """`server` returns the database to read from, which may change."""
-        self._choose_server = server
-        self._server: Database | None = None
+        self._primary = primary
         self._queues = queues
         self._statement = "\nUNION ALL\n".join(_named(queue) for queue in queues)
         self._monotonic = monotonic
@@ -121,12 +122,8 @@ class QueueReader:
             self._connection = None
 
     async def _connect(self) -> Connection:
-        server = self._choose_server()
-        if server is not self._server:
-            await self.close()
-            self._server = server
         if self._connection is None or self._connection.is_closed():
-            self._connection = await server.connect()
+            self._connection = await self._primary.connect()
         return self._connection
 
     def _states(self, rows: list[asyncpg.Record]) -> list[QueueState]:
