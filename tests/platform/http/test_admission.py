@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.api_client import ApiClient
-from tests.support.people import Person
+from tests.support.people import Person, add_user
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
@@ -242,3 +242,35 @@ async def test_no_route_is_outside(
             outside.add(route.path)
     assert outside <= {"/health/live", "/health/ready", "/metrics"}
     assert world.ours_test.scope.organisation_id in charged
+
+
+async def test_people_who_are_signed_in_are_charged_themselves_and_not_their_network(
+    services: Services, app: AsgiApp, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them in one office do not slow each other; without a query before the request is admitted."""
+    charged, entered = list[str](), services.admission.enter
+    assert all(route.find_payer for route in services.routes() if route.access is Access.USER)
+
+    async def enter(name: str, *, takes_place: bool = True) -> None:
+        charged.append(name)
+        await entered(name, takes_place=takes_place)
+
+    async with contextlib.AsyncExitStack() as stack:
+        people: list[tuple[Person, str]] = []
+        for email in ("ann@ours.test", "bea@ours.test"):
+            user = await add_user(services, email, organisation_id=world.ours_test.scope.organisation_id)
+            transport = httpx.ASGITransport(app, client=("203.0.113.9", 1))
+            http = httpx.AsyncClient(transport=transport, base_url="http://tonne.test")
+            people.append((Person(await stack.enter_async_context(http)), user.id))
+            await people[-1][0].sign_in(email)
+        monkeypatch.setattr(services.admission, "enter", enter)
+        for person, _ in people:
+            assert (await person.get("/dashboard/you")).status_code == 200
+        assert charged == [user_id for _, user_id in people]
+        [ann, (bea, _)] = [people[0][0], people[1]]
+        sealed = ann.http.cookies.pop("tonne_device")
+        for forged in ("", "00" * 60, sealed[:-2] + ("00" if sealed[-2:] != "00" else "11")):
+            ann.http.cookies.set("tonne_device", forged, domain="tonne.test")
+            await ann.get("/dashboard/you")
+        await bea.get("/dashboard/sign-in")
+        assert charged[2:] == ["203.0.113.9"] * 4

@@ -50,7 +50,7 @@ class DashboardPages(Struct, frozen=True):
 def entrance_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -> list[Route]:
     """Pages for people who are not signed in yet."""
     page = RouteMaker("Dashboard", Access.PUBLIC, show_error=renderer.error)
-    user = RouteMaker("Dashboard", Access.USER, show_error=renderer.error)
+    user = access.route_maker(show_error=renderer.error)
     # Its errors are JSON, for a script.
     script = RouteMaker("Dashboard", Access.PUBLIC)
     sign_in, password, invitation = pages.sign_in, "/dashboard/password", "/dashboard/invitations/{token}"
@@ -79,8 +79,8 @@ def entrance_routes(pages: DashboardPages, access: PageAccess, renderer: Rendere
 
 def user_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -> list[Route]:
     """Pages of a user, outside of any organisation."""
-    user = RouteMaker("Dashboard", Access.USER, show_error=renderer.error)
-    script = RouteMaker("Dashboard", Access.USER)
+    user = access.route_maker(show_error=renderer.error)
+    script = access.route_maker()
     you, options, passkey = pages.you, f"{YOU}/passkeys/options", f"{YOU}/passkeys/{{passkey_id}}"
     revoke = f"{YOU}/tokens/{{token_id}}/revoke"
     options_errors: tuple[type[TonneError], ...] = (PasskeysUnavailable, PasskeyInvalid, SignInTooOld, *_FORM_ERRORS)
@@ -126,7 +126,7 @@ def user_routes(pages: DashboardPages, access: PageAccess, renderer: Renderer) -
 
 def organisation_routes(sections: Sequence[OrganisationSection], access: PageAccess, renderer: Renderer) -> list[Route]:
     """Pages of one organisation, in both modes."""
-    user = RouteMaker("Dashboard", Access.USER, show_error=renderer.error)
+    user = access.route_maker(show_error=renderer.error)
     routes = []
     for mode in Mode:
         base = organisation_base(mode, "{organisation_id}")
@@ -146,7 +146,7 @@ def organisation_routes(sections: Sequence[OrganisationSection], access: PageAcc
 
 def operator_routes(sections: Sequence[OperatorSection], access: PageAccess, renderer: Renderer) -> list[Route]:
     """Pages of the operator, in both modes."""
-    user = RouteMaker("Dashboard", Access.USER, show_error=renderer.error)
+    user = access.route_maker(show_error=renderer.error)
     first = access.operator_page(Mode.LIVE, _first_operator_page)
     routes = [user("GET /operator", first, _SENT, DashboardPageNotFound)]
     for mode in Mode:

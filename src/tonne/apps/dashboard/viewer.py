@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from msgspec import Struct
 from tonne.apps.dashboard.security_forms import APPROVAL_FORMS, ENDING_FORMS, SECURITY_FORMS, page_of
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.documents.mail.send_mail import is_mail_address
-from tonne.platform.http.route import Endpoint, Request, Response
+from tonne.platform.http.route import Access, Endpoint, Request, Response, RouteMaker
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, Mode, Tenant, is_id
 from tonne.platform.values.errors import Kind, TonneError
@@ -221,6 +221,10 @@ class PageAccess(Struct, frozen=True):
     sessions: Sessions
     guard: FormGuard
     settings: Settings
+
+    def route_maker(self, **shared: Any) -> RouteMaker:
+        """For the routes of these pages and forms."""
+        return RouteMaker("Dashboard", Access.USER, find_payer=self.sessions.find_payer, **shared)
 
     def user_page(self, page: UserPage) -> Endpoint:
         async def show(request: Request) -> Response:

@@ -67,6 +67,14 @@ class Sessions:
                 await store.note_seen(connection, session.id, now)
         return session
 
+    def find_payer(self, request: Request) -> str | None:
+        """Who pays for the request in a busy process: the user, without a query, or None for the network.
+
+        The sealed cookie of a known browser proves the user. All sessions of a user together have one share.
+        """
+        device = self.devices.read(request)
+        return None if device is None else device.user_id
+
     async def begin(
         self, tx: Connection, user: User, request: Request, *, is_complete: bool, is_strong: bool
     ) -> tuple[UserSession, list[str]]:

@@ -22,7 +22,7 @@ from tonne.apps.dashboard.viewer import (
 from tonne.apps.workspace.developers.key_text import access_text, creator_of, group_choices, short_access, state_of
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.errors import AccountNotFound, FormInvalid
-from tonne.platform.http.route import Access, Response, Route, RouteMaker, json_response
+from tonne.platform.http.route import Response, Route, json_response
 from tonne.platform.values.context import Clock, Mode, Scope, to_wire
 from tonne.platform.values.paging import START
 from tonne.platform.web.fields import fields_of
@@ -324,7 +324,7 @@ class DocumentationKey(Struct, frozen=True):
         return response
 
     def routes(self) -> list[Route]:
-        script = RouteMaker("Dashboard", Access.USER)
+        script = self.access.route_maker()
         refused = (DashboardPageNotFound, RoleRefused, ActAsReadOnly, AccountNotFound, KeyLimitReached)
         make = self.access.member_form(Mode.TEST, self.make, Right.TEST_KEYS)
         path = f"{organisation_base(Mode.TEST, '{organisation_id}')}/documentation-key"
