@@ -56,7 +56,18 @@ def test_operations_7_space_and_certificates_of_the_machine(settings: Settings, 
         document_certificate_file=str(certificate),
         webhook_client_certificate_file=str(tmp_path / "missing"),
     )
-    samples = parse_samples(render([metric.snapshot() for metric in MachineMetrics(named).metrics]).decode())
+    samples = parse_samples(
+        render([metric.snapshot() for metric in MachineMetrics(named, lambda: None).metrics]).decode()
+    )
     assert 0 < total(samples, "tonne_disk_free_ratio") < 1
     assert total(samples, "tonne_certificate_expiry_timestamp_seconds", use="document") > 1e9
     assert total(samples, "tonne_certificate_expiry_timestamp_seconds", use="client") == pytest.approx(0)
+
+
+async def test_the_certificate_that_signs_pdfs_is_watched_wherever_it_is_kept(services: Services) -> None:
+    """In a PKCS#12 file, a module or the database there is no file in PEM to look at."""
+    settings = msgspec.structs.replace(services.settings, document_certificate_file="")
+    expiry = MachineMetrics(settings, services.signing_keys.document_expiry).metrics[1]
+    assert expiry.snapshot().series == []
+    key = await services.signing_keys.document()
+    assert expiry.snapshot().series == [(("document",), [key.certificate.own.not_valid_after_utc.timestamp()])]

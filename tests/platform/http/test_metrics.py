@@ -198,6 +198,10 @@ ROWS = {
     "SELECT mode, 'par_1', id, project_id, 0, 2, 1, 'x', true, 'open', now(), now() FROM lots "
     "WHERE mode = 'test' LIMIT 1",
     "events": "UPDATE webhooks SET due_at = now()",
+    "events_failing": "UPDATE webhooks SET due_at = now(), failing_since = now()",
+    "events_parked": "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, "
+    "parked_at, next_attempt_at) SELECT organisation_id, id, 'acc', 1, 3, now(), now() FROM webhooks",
+    "events_disabled": "UPDATE webhooks SET enabled = false",
     "failing_webhooks": "UPDATE webhooks SET due_at = now(), failing_since = now(), cursor_position = 2",
     "parked_accounts": "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, "
     "parked_at, next_attempt_at) SELECT organisation_id, id, 'acc', 1, 3, now(), now() FROM webhooks",
@@ -213,6 +217,9 @@ ROWS = {
 }
 
 
+OF_EVENTS = {"events", "events_failing", "events_disabled"}
+
+
 @pytest.mark.parametrize("queue", ALL_QUEUES, ids=lambda queue: queue.name)
 async def test_every_queue_counts_its_rows(queue: Queue, populated_db: Database, api: ApiClient) -> None:
     await api.order()
@@ -226,8 +233,34 @@ async def test_every_queue_counts_its_rows(queue: Queue, populated_db: Database,
     await reader.close()
     mode = queue.modes[-1]
     # The order's two events.
-    assert by_name["tonne_queue_depth"][queue.name, mode] == [2 if queue.name == "events" else 1]
+    assert by_name["tonne_queue_depth"][queue.name, mode] == [2 if queue.name in OF_EVENTS else 1]
     assert by_name["tonne_queue_read_success"] == {(): [1]}
+
+
+async def test_the_oldest_undelivered_event_is_known_for_each_reason(populated_db: Database, api: ApiClient) -> None:
+    """One order, whose two events are two hours old, and one webhook, whose state changes."""
+    await api.order()
+    async with populated_db.transaction() as tx:
+        await tx.execute("UPDATE events SET sequence = sequence - interval '2 hours'")
+        await _add_webhook(tx)
+    wrong = []
+    for reason in ("events", "events_failing", "events_parked", "events_disabled"):
+        async with populated_db.transaction() as tx:
+            await tx.execute("UPDATE webhooks SET due_at = now(), failing_since = NULL, enabled = true")
+            await tx.execute(ROWS[reason])
+            if reason == "events_parked":
+                await tx.execute("UPDATE webhooks SET cursor_position = 2")
+        reader = QueueReader(populated_db, [each for each in ALL_QUEUES if each.name in {*OF_EVENTS, "events_parked"}])
+        states = await reader.read_states()
+        await reader.close()
+        assert states is not None
+        oldest = {each.name: round(each.oldest_s / 3600) for each in states if each.oldest_s}
+        if oldest != {reason: 2}:
+            wrong.append((reason, oldest))
+        async with populated_db.transaction() as tx:
+            await tx.execute("DELETE FROM webhook_parked")
+            await tx.execute("UPDATE webhooks SET cursor_position = 0")
+    assert wrong == []
 
 
 async def _add_webhook(tx: Connection) -> None:

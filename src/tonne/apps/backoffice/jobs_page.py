@@ -25,13 +25,19 @@ QUEUE_LABELS = {
     "retirements": "Parcels to retire at a registry",
     "pooled_units": "Pooled units that fill up",
     "events": "Events to deliver to webhooks",
+    "events_failing": "Events for webhooks that fail",
+    "events_parked": "Accounts parked at a webhook, by the age of their events",
+    "events_disabled": "Events for disabled webhooks",
     "failing_webhooks": "Webhooks that fail",
     "parked_accounts": "Accounts parked at a webhook",
     "checkouts": "Checkouts to close",
     "certificate_mails": "Certificates to mail",
 }
 # No job works on these: they wait for a person, a customer or a receiver.
-FOR_PEOPLE = frozenset({"failed_mails", "held_mails", "bank_transfers", "retirements", "failing_webhooks"})
+FOR_PEOPLE = frozenset(
+    {"failed_mails", "held_mails", "bank_transfers", "retirements", "failing_webhooks", "events_parked"}
+    | {"events_disabled"}
+)
 
 
 class JobsPage(DashboardPage, frozen=True):

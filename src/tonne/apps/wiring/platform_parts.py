@@ -49,7 +49,7 @@ class PlatformParts:
         self.reads = Reads(database, settings)
         self.queues = QueueReader(database, ALL_QUEUES)
         self.metrics_endpoint = MetricsEndpoint(self.metrics, self.queues, settings)
-        self.machine = MachineMetrics(settings)
+        self.machine = MachineMetrics(settings, self.signing_keys.document_expiry)
         self.hold = HoldWatch(database)
         self.health = HealthEndpoints(database, self.hold)
         self.clock_drift = ClockDrift(database)

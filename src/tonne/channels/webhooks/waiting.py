@@ -25,25 +25,54 @@ _BEHIND = f"""
      LIMIT {MAX_COUNTED // 10}) AS candidate
 """  # noqa: S608 - a number
 
-QUEUES = (
-    # Without events of parked accounts, and without those of disabled webhooks, which are not due.
-    Queue(
-        "events",
+
+def _events(name: str, webhooks: str) -> Queue:
+    """The events that wait for the webhooks that `webhooks` selects, as `webhook`; those of parked accounts excepted."""
+    return Queue(
+        name,
         f"""
         SELECT webhook.mode, sum(stream.last_position - webhook.cursor_position) AS depth, min(next.sequence) AS since,
-               min(greatest(next.sequence, webhook.next_attempt_at)) AS due
-        FROM {_BEHIND} JOIN webhooks webhook USING (id)
-        JOIN event_streams stream USING (organisation_id, mode)
+               min(greatest(next.sequence, webhook.next_attempt_at)) FILTER (WHERE webhook.enabled) AS due
+        FROM {webhooks} JOIN event_streams stream USING (organisation_id, mode)
         CROSS JOIN LATERAL (
             SELECT event.sequence FROM events event
             WHERE event.organisation_id = webhook.organisation_id AND event.mode = webhook.mode
               AND event.position > webhook.cursor_position
             ORDER BY event.position LIMIT 1
         ) AS next
-        WHERE webhook.enabled AND webhook.deleted_at IS NULL AND webhook.cursor_position < stream.last_position
+        WHERE webhook.deleted_at IS NULL AND webhook.cursor_position < stream.last_position
         GROUP BY webhook.mode
-        """,  # noqa: S608 - the constant above
+        """,  # noqa: S608 - constants
+    )
+
+
+# Every event that a webhook has not got waits for one of four reasons: for a worker, for a receiver that fails, because
+# its account is parked, or because the webhook is disabled.
+QUEUES = (
+    _events(
+        "events",
+        f"{_BEHIND} JOIN webhooks webhook ON webhook.id = candidate.id AND webhook.enabled "
+        "AND webhook.failing_since IS NULL",
     ),
+    _events(
+        "events_failing",
+        "(SELECT * FROM webhooks "
+        "WHERE due_at IS NOT NULL AND failing_since IS NOT NULL AND enabled AND deleted_at IS NULL) AS webhook",
+    ),
+    Queue(
+        "events_parked",
+        """
+        SELECT webhook.mode, count(*) AS depth, min(coalesce(event.sequence, parked.parked_at)) AS since,
+               NULL::timestamptz AS due
+        FROM webhook_parked parked JOIN webhooks webhook
+          ON webhook.organisation_id = parked.organisation_id AND webhook.id = parked.webhook_id
+        LEFT JOIN events event ON event.organisation_id = webhook.organisation_id AND event.mode = webhook.mode
+          AND event.position = parked.position
+        WHERE webhook.enabled AND webhook.deleted_at IS NULL
+        GROUP BY webhook.mode
+        """,
+    ),
+    _events("events_disabled", "(SELECT * FROM webhooks WHERE NOT enabled AND deleted_at IS NULL) AS webhook"),
     queue_of(
         "failing_webhooks",
         "webhooks WHERE due_at IS NOT NULL AND failing_since IS NOT NULL AND enabled AND deleted_at IS NULL",

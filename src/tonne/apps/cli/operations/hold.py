@@ -25,6 +25,7 @@ LEAVING = {
     "refunds": "refunds to make or to look up at the gateway",
     "invoices": "invoices to mail, remind or cancel",
     "events": "events to send to webhooks",
+    "events_failing": "events to send to webhooks that fail",
     "failing_webhooks": "webhooks to try again",
     "parked_accounts": "parked accounts to try again",
     "mails": "mails to send",

@@ -158,6 +158,10 @@ class SigningKeys:
             self._opened_document = key
             return key
 
+    def document_expiry(self) -> datetime | None:
+        """When the certificate expires that this process signs PDFs with; None before the first one."""
+        return None if self._opened_document is None else self._opened_document.certificate.own.not_valid_after_utc
+
     async def all(self, purpose: KeyPurpose) -> list[KeyRecord]:
         """All keys, the oldest first. Creates the first one. Raises SigningUnavailable."""
         if purpose is KeyPurpose.DOCUMENT:

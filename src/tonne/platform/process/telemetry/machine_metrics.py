@@ -1,8 +1,8 @@
-"""What the machine of a process may run out of: space in the data folder, and time of the certificates in files."""
+"""What the machine of a process may run out of: space in the data folder, and time of its certificates."""
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +11,9 @@ from tonne.platform.settings.settings import Settings
 
 
 class MachineMetrics:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, document_expiry: Callable[[], datetime | None]) -> None:
+        """`document_expiry` is that of the certificate that this process signs PDFs with, if it has opened it."""
+        self._document_expiry = document_expiry
         self._folder = settings.data_path
         self._files = {
             "document": settings.document_certificate_file,
@@ -30,7 +32,7 @@ class MachineMetrics:
         )
         expiry = GaugeFamily(
             "tonne_certificate_expiry_timestamp_seconds",
-            "When a certificate in a file expires: document signs PDFs, client identifies Tonne to receivers.",
+            "When a certificate expires: document signs PDFs, client identifies Tonne to receivers.",
             "use",
             read=self._expiries,
             combine=Combine.MAX,
@@ -45,7 +47,12 @@ class MachineMetrics:
         return [((), usage.free / usage.total)]
 
     def _expiries(self) -> Iterable[tuple[Labels, float]]:
-        return [((use,), self._expiry(path)) for use, path in self._files.items() if path]
+        found = {use: self._expiry(path) for use, path in self._files.items() if path}
+        opened = self._document_expiry()
+        if opened is not None:
+            # A file that was replaced is read at the next start, and a PKCS#12 file or a module is no file in PEM.
+            found["document"] = min(opened.timestamp(), found.get("document", opened.timestamp()))
+        return [((use,), at) for use, at in found.items()]
 
     def _expiry(self, path: str) -> float:
         """0 if the file cannot be read: it must be repaired as soon as one that has expired."""

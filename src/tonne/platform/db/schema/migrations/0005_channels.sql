@@ -64,6 +64,7 @@ CREATE TABLE webhooks (
 ) WITH (fillfactor = 50);
 CREATE INDEX webhooks_in_use ON webhooks (organisation_id, mode) WHERE deleted_at IS NULL;
 CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL AND enabled AND deleted_at IS NULL;
+CREATE INDEX webhooks_disabled ON webhooks (organisation_id, mode) WHERE NOT enabled AND deleted_at IS NULL;
 
 -- A worker that keeps the lease of a webhook hears of every change before it hears of a later event.
 CREATE FUNCTION announce_changed_webhook() RETURNS trigger LANGUAGE plpgsql AS $$
