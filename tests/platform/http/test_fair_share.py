@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.http.authenticator import hash_key
-from tonne.platform.http.errors import ServiceUnavailable
+from tonne.platform.http.errors import RateLimited, ServiceUnavailable
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.process.single_flight import SingleFlight
 
@@ -28,8 +29,8 @@ async def test_operations_11_others_are_served_while_one_organisation_waits_for_
         assert answer.status_code == 200
         assert (await api.http.get("/health/ready")).status_code == 200
     answers = await asyncio.gather(*stuck)
-    assert {answer.status_code for answer in answers} <= {201, 503}
-    assert all(answer.headers["retry-after"] for answer in answers if answer.status_code == 503)
+    assert {answer.status_code for answer in answers} <= {201, 429, 503}
+    assert all(answer.headers["retry-after"] for answer in answers if answer.status_code != 201)
 
 
 async def test_a_turn_goes_to_the_one_that_waits_longest() -> None:
@@ -54,12 +55,28 @@ async def test_a_turn_goes_to_the_one_that_waits_longest() -> None:
 async def test_waiting_ends_in_time_and_leaves_the_places_as_they_were() -> None:
     shares = FairShare(1, 0.01)
     await shares.enter("org")
-    with pytest.raises(ServiceUnavailable):
+    with pytest.raises(RateLimited):
         await shares.enter("org")
     shares.leave("org")
     await shares.enter("org")
     shares.leave("org")
     assert shares._running == {}
+
+
+async def test_a_request_that_waits_too_long_for_others_of_its_organisation_gets_429_and_no_traceback(
+    services: Services, api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = FairShare(1, 0.01)
+    monkeypatch.setattr(services.place_orders, "_shares", shares)
+    await shares.enter(world.ours_test.scope.organisation_id)
+    with capture_logs() as lines:
+        answer = await api.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}})
+    assert (answer.status_code, answer.json()["error"]["error_code"]) == (429, "rate_limited")
+    assert "your organisation" in answer.json()["error"]["message"]
+    assert answer.headers["retry-after"] == "2"
+    assert [line["event"] for line in lines] == ["request"]
+    theirs = api.as_key(world.theirs_test.key)
+    assert (await theirs.post("/v1/orders/by-mass", {"mass": {"amount": "1", "unit": "t"}})).status_code == 201
 
 
 async def test_a_burst_of_requests_looks_up_its_key_and_its_account_once(

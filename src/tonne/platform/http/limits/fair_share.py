@@ -1,7 +1,10 @@
 """Keeps one organisation from using up all database connections of a process."""
 
-from tonne.platform.http.errors import ServiceUnavailable
+from tonne.platform.http.limits.rate_limit import Quota, rate_limited
 from tonne.platform.process.shared_timer import WaitQueue
+
+_RETRY_AFTER_S = 2.0
+_BUSY = "Too many requests of your organisation wait. Wait for the number of seconds in Retry-After."
 
 
 class FairShare:
@@ -18,6 +21,7 @@ class FairShare:
         self._waiters: dict[str, WaitQueue[None]] = {}
 
     async def enter(self, organisation_id: str) -> None:
+        """Raises RateLimited."""
         running = self._running.get(organisation_id, 0)
         if running < self._limit:
             self._running[organisation_id] = running + 1
@@ -26,7 +30,7 @@ class FairShare:
         try:
             await waiters.wait(lambda _: self.leave(organisation_id))
         except TimeoutError as error:
-            raise ServiceUnavailable from error
+            raise rate_limited(Quota(allowed=False, remaining=0, retry_after_s=_RETRY_AFTER_S), _BUSY) from error
 
     def leave(self, organisation_id: str) -> None:
         waiters = self._waiters.get(organisation_id)
