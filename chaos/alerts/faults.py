@@ -47,15 +47,20 @@ class AlertFault:
     # How long it goes on after the alert: whatever else it raises belongs to the same fault.
     lasts_min: float
     labels: dict[str, str] = field(default_factory=dict)
+    # With slower rules: the pauses of a job that fails cannot be made shorter.
+    is_slow: bool = False
 
 
 FAULTS: list[AlertFault] = []
 Make = Callable[[Scene], AsyncIterator[None]]
 
 
-def fault(name: str, alert: str, *, within_min: float, lasts_min: float = 5.0, **labels: str) -> Callable[[Make], Make]:
+def fault(
+    name: str, alert: str, *, within_min: float, lasts_min: float = 5.0, is_slow: bool = False, **labels: str
+) -> Callable[[Make], Make]:
     def register(make: Make) -> Make:
-        FAULTS.append(AlertFault(name, alert, within_min, contextlib.asynccontextmanager(make), lasts_min, labels))
+        made = contextlib.asynccontextmanager(make)
+        FAULTS.append(AlertFault(name, alert, within_min, made, lasts_min, labels, is_slow))
         return make
 
     return register
@@ -177,7 +182,7 @@ async def backup_old(scene: Scene) -> AsyncIterator[None]:
         await scene.service.run("record-run", "backup")
 
 
-@fault("job-fails", "TonneJobFails", within_min=40, lasts_min=0.5, job_name="send_mails")
+@fault("job-fails", "TonneJobFails", within_min=40, lasts_min=0.5, is_slow=True, job_name="send_mails")
 async def job_fails(scene: Scene) -> AsyncIterator[None]:
     """The database refuses what the job that sends mail writes."""
     cluster = scene.service.cluster

@@ -32,7 +32,7 @@ DISK_MB = 4
 DOCTOR_MIN = 60.0
 SETTINGS = {"webhook_time_scale": 1 / FACTOR, "payment_time_scale": 1 / FACTOR, "webhook_timeout_s": 10}
 # Names of faults: only these.
-CHOSEN = os.environ.get("CHAOS_FAULTS", "").split()
+CHOSEN = os.environ.get("CHAOS_FAULTS", "").split() or [fault.name for fault in FAULTS]
 
 
 @scenario("alerts", within_s=2400.0, settings=SETTINGS, family=FAMILY, api=False)
@@ -42,14 +42,18 @@ async def alerts(cluster: Cluster) -> None:
         run = _Run(scene)
         await run.be_quiet(QUIET_MIN)
         for fault in FAULTS:
-            if not CHOSEN or fault.name in CHOSEN:
+            if not fault.is_slow and fault.name in CHOSEN:
                 await run.play(fault)
         await run.be_quiet(QUIET_MIN)
         await scene.monitoring.close()
         monitoring = Monitoring(cluster.folder / "slower", RESTART_FACTOR, scene.service.targets)
         await monitoring.open()
         try:
-            await _Run(Scene(scene.service, monitoring, scene.disk, RESTART_FACTOR)).restart()
+            run = _Run(Scene(scene.service, monitoring, scene.disk, RESTART_FACTOR))
+            for fault in FAULTS:
+                if fault.is_slow and fault.name in CHOSEN:
+                    await run.play(fault)
+            await run.restart()
         finally:
             await monitoring.close()
 
@@ -142,10 +146,11 @@ class _Run:
     async def restart(self) -> None:
         """A rolling restart, while the rules are slower."""
         fired = self._cluster.announce("rolling restart")
+        seen = len(self._monitoring.notifications)
         await roll(self._scene)
         fired()
         await asyncio.sleep(self._seconds(5))
-        self._require_only(set(), "the rolling restart", 0)
+        self._require_only(set(), "the rolling restart", seen)
         await self._until_nothing_is_active("the rolling restart")
         _print(f"{'rolling restart':<22} {'none':<28}")
 
@@ -179,6 +184,7 @@ class _Run:
                 labels = ", ".join(f"{name}={value}" for name, value in sorted(each.labels.items()))
                 self._cluster.problems.append(f"{during} raised {each.alert} too ({labels})")
             self._cluster.require(each.to == f"{each.labels['severity']}s", f"{each.alert} was sent to {each.to}")
+
 
 def _print(text: str) -> None:
     print(f"       {text}")

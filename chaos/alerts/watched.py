@@ -12,7 +12,6 @@ from chaos.cluster import Cluster
 from chaos.model import Hook, NotAsExpected, Organisation
 from tests.money.cards.gateways.fake_stripe_cards import GOOD, FakeStripeCards, fake_stripe_cards
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
-from tests.support.mail_server import mail_server
 from tests.support.processes import HOST, Process, free_port
 from tests.support.receivers import Listener, read_request
 from tests.support.world import SELLER, TESTER, add_account
@@ -82,7 +81,6 @@ class Service:
     def __init__(self, cluster: Cluster, resources: contextlib.AsyncExitStack) -> None:
         self.cluster = cluster
         self._resources = resources
-        self._mail: contextlib.AsyncExitStack | None = None
         self._mail_port = free_port()
         # The main port and the metrics port of each process by its name.
         self.ports = {
@@ -120,13 +118,14 @@ class Service:
     # Its parts ----------------------------------------------------------------------------------------------------
 
     async def open_mail(self) -> None:
-        self._mail = contextlib.AsyncExitStack()
-        await self._mail.enter_async_context(mail_server(port=self._mail_port))
+        """In a process of its own: many mails at once would keep this one, with the customers, from running."""
+        listen = f"{HOST}:{self._mail_port}"
+        log = self.cluster.folder / "mail.log"
+        self._mail = Process("aiosmtpd", "-n", "-l", listen, "-c", "aiosmtpd.handlers.Sink", settings={}, log=log)
+        self.cluster.supports.append(self._mail)
 
     async def close_mail(self) -> None:
-        if self._mail is not None:
-            await self._mail.aclose()
-            self._mail = None
+        self._mail.kill()
 
     def start(self, name: str) -> None:
         """Start a process, and wait until it serves its metrics."""
