@@ -19,6 +19,7 @@ import yarl
 
 from tonne import __version__
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.process.trusted import trusting_context
 from tonne.platform.settings.settings import Settings, WitnessAddress
 from tonne.platform.values.context import Clock
 from tonne.platform.values.urls import is_loopback
@@ -52,7 +53,7 @@ class WitnessClient:
         # The value of Proxy-Authorization; None if the proxy needs no password.
         self._proxy_password = aiohttp.encode_basic_auth(proxy.user, proxy.password or "") if proxy.user else None
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=settings.log_witness_ca_file or None)),
+            connector=aiohttp.TCPConnector(ssl=trusting_context(settings.log_witness_ca_file)),
             auto_decompress=False,
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -22,6 +22,7 @@ from tonne.channels.webhooks.delivery.schedule import parse_retry_after
 from tonne.channels.webhooks.sending.addresses import AddressPolicy, AddressRefused
 from tonne.channels.webhooks.sending.egress_proxy import EgressProxy, NameNotResolved, ProxyConnector
 from tonne.platform.process.telemetry import tracing
+from tonne.platform.process.trusted import trusting_context
 from tonne.platform.settings.settings import Settings, parse_networks
 
 # The client certificate that Tonne presents to receivers which ask for one (mutual TLS).
@@ -47,14 +48,15 @@ class ClientIdentity:
 
     def tls_context(self, ca_file: str) -> ssl.SSLContext:
         """Raises OSError, which SSLError is, if the files cannot be read or do not belong together."""
+        if not self._files:
+            return trusting_context(ca_file)
         self._context = ssl.create_default_context(cafile=ca_file or None)
-        if self._files:
-            self._load(self._context)
+        self._load(self._context)
         return self._context
 
     def reload_if_changed(self) -> None:
         """New connections present the new certificate. A half-written file leaves the former one in use."""
-        if not self._files or self._context is None or time.monotonic() < self._next_check_at:
+        if self._context is None or time.monotonic() < self._next_check_at:
             return
         try:
             if self._times() != self._loaded:
