@@ -9,7 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -128,7 +128,8 @@ async def find_long(connection: Connection, candidates: Iterable[Statement]) -> 
     return found
 
 
-class Use(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Use:
     """A function, and whether others may call it by its name. A method is called by names that others have, too."""
 
     module: str
@@ -165,7 +166,7 @@ def _by_name() -> dict[str, list[Use]]:
 
 def _callers(use: Use) -> list[Use]:
     private = use.name.startswith("_")
-    return [each for each in _by_name()[use.name] if each != use and (each.module == use.module or not private)]
+    return [each for each in _by_name()[use.name] if each is not use and (each.module == use.module or not private)]
 
 
 def limited_uses(statement: Statement) -> set[str]:
