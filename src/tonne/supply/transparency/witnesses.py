@@ -19,7 +19,6 @@ import yarl
 
 from tonne import __version__
 from tonne.platform.db.database import Connection, Database
-from tonne.platform.process.trusted import trusting_context
 from tonne.platform.settings.settings import Settings, WitnessAddress
 from tonne.platform.values.context import Clock
 from tonne.platform.values.urls import is_loopback
@@ -52,8 +51,10 @@ class WitnessClient:
         self._proxy = proxy.with_user(None) if settings.egress_proxy else None
         # The value of Proxy-Authorization; None if the proxy needs no password.
         self._proxy_password = aiohttp.encode_basic_auth(proxy.user, proxy.password or "") if proxy.user else None
+        ca_file = settings.log_witness_ca_file
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=trusting_context(settings.log_witness_ca_file)),
+            # True is the context of aiohttp: it has read the certificates of the system at its import.
+            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca_file) if ca_file else True),
             auto_decompress=False,
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),

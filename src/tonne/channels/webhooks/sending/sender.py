@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import aiohttp
 import structlog
@@ -22,7 +22,6 @@ from tonne.channels.webhooks.delivery.schedule import parse_retry_after
 from tonne.channels.webhooks.sending.addresses import AddressPolicy, AddressRefused
 from tonne.channels.webhooks.sending.egress_proxy import EgressProxy, NameNotResolved, ProxyConnector
 from tonne.platform.process.telemetry import tracing
-from tonne.platform.process.trusted import trusting_context
 from tonne.platform.settings.settings import Settings, parse_networks
 
 # The client certificate that Tonne presents to receivers which ask for one (mutual TLS).
@@ -46,17 +45,21 @@ class ClientIdentity:
     def from_settings(cls, settings: Settings) -> Self:
         return cls(settings.webhook_client_certificate_file, settings.webhook_client_key_file)
 
-    def tls_context(self, ca_file: str) -> ssl.SSLContext:
-        """Raises OSError, which SSLError is, if the files cannot be read or do not belong together."""
-        if not self._files:
-            return trusting_context(ca_file)
+    def tls_context(self, ca_file: str) -> ssl.SSLContext | Literal[True]:
+        """True is the context of aiohttp: it has read the certificates of the system, which takes 40 ms, at its import.
+
+        Raises OSError, which SSLError is, if the files cannot be read or do not belong together.
+        """
+        if not self._files and not ca_file:
+            return True
         self._context = ssl.create_default_context(cafile=ca_file or None)
-        self._load(self._context)
+        if self._files:
+            self._load(self._context)
         return self._context
 
     def reload_if_changed(self) -> None:
         """New connections present the new certificate. A half-written file leaves the former one in use."""
-        if self._context is None or time.monotonic() < self._next_check_at:
+        if not self._files or self._context is None or time.monotonic() < self._next_check_at:
             return
         try:
             if self._times() != self._loaded:
