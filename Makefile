@@ -22,21 +22,24 @@ SITE_SOURCES := $(shell find docs tools/docs deploy examples clients -type f -no
 run: .venv/runtime.done
 	@$(BIN)/python -m tools.docs.background & exec $(BIN)/tonne serve --demo
 
+# How many processes run tests at once.
+WORKERS := auto
+
 # Tests that need the documentation build it.
 test: .venv/dev.done
 	@$(BIN)/python -m tests.browser.chromium
-	@$(BIN)/python -m pytest -n auto --dist worksteal -q
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
 # Needs other programs, such as nginx, and installs them where it can.
 test-integration: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.integration.programs
-	@$(BIN)/python -m pytest -n auto --dist loadfile -q -m integration tests/integration
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m integration tests/integration
 
 # All tests in another order, and those with random data for ten times as long. `make test-random SEED=1` repeats an order.
 SEED := $(shell echo $$RANDOM)
 test-random: .venv/dev.done $(SITE)
 	@$(BIN)/python -m tests.browser.chromium
-	ROUNDS=10 $(BIN)/python -m pytest -n auto --dist worksteal -q --shuffle=$(SEED)
+	ROUNDS=10 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q --shuffle=$(SEED)
 
 docs: $(SITE)
 
@@ -120,4 +123,4 @@ $(SITE): $(SITE_SOURCES) | .venv/docs.done
 
 .venv/dev.done: requirements/dev.txt requirements/build.txt requirements/docs.txt .venv/runtime.done
 	@$(INSTALL) requirements/build.txt requirements/docs.txt requirements/dev.txt
-	@touch $@
+	@touch .venv/docs.done $@

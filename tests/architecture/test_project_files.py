@@ -1,6 +1,7 @@
 """Lock files, make targets and CI."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -129,13 +130,22 @@ def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
-def test_ci_runs_what_people_run() -> None:
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert [line for line in script.splitlines() if line.startswith("make")] == [
-        "make lint",
-        "make test",
-        "make test-integration",
-    ]
+@pytest.mark.parametrize("failing", ["lint", "test", "test-integration", "none"])
+def test_ci_runs_what_people_run_and_fails_if_one_of_it_fails(failing: str, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    make = tmp_path / "bin" / "make"
+    make.parent.mkdir()
+    make.write_text(f'#!/bin/sh\necho "$1" >>{tmp_path}/begun\necho "made $1"\n[ "$1" != {failing} ]\n')
+    make.chmod(0o755)
+    path = f"{make.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [tmp_path / ".ci" / "run"], env={"PATH": path}, capture_output=True, text=True, timeout=60, check=False
+    )
+    begun = {"lint"} if failing == "lint" else {"lint", "test", "test-integration"}
+    assert (done.returncode == 0) == (failing == "none"), done
+    assert set((tmp_path / "begun").read_text(encoding="utf-8").split()) == begun
+    assert {line.removeprefix("made ") for line in done.stdout.splitlines()} == begun, "CI shows what each printed"
 
 
 def test_no_two_templates_have_the_same_name() -> None:
