@@ -14,7 +14,7 @@ import pytest
 
 from tests.architecture.source import ROOT
 from tests.integration.programs import find_program
-from tests.support.command import Operator
+from tests.support.command import Operator, tonne
 from tests.support.orders import place
 from tests.support.world import World, build_world
 from tonne.apps.wiring.app import Services
@@ -35,7 +35,7 @@ class OwnServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.data = folder / "data"
-        self._backrest_file = folder / "pgbackrest.conf"
+        self.backrest_file = folder / "pgbackrest.conf"
         self.run("initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C")
         self._configure()
 
@@ -53,13 +53,13 @@ class OwnServer:
             assert f"={sample}\n" in text, "the sample changed"
             (self._folder / own).mkdir(exist_ok=True)
             text = text.replace(f"={sample}\n", f"={self._folder / own}\n")
-        self._backrest_file.write_text(text, encoding="utf-8")
+        self.backrest_file.write_text(text, encoding="utf-8")
         backrest = find_program("pgbackrest")
         settings = (
             "listen_addresses = ''",
             f"unix_socket_directories = '{self._folder}'",
             "archive_mode = on",
-            f"archive_command = '{backrest} --config={self._backrest_file} --stanza=tonne archive-push %p'",
+            f"archive_command = '{backrest} --config={self.backrest_file} --stanza=tonne archive-push %p'",
         )
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write("\n".join(settings) + "\n")
@@ -87,7 +87,7 @@ class OwnServer:
             self.run("pg_ctl", "-D", str(self.data), "-m", "fast", "-w", "-t", "60", "stop")
 
     def backrest(self, *arguments: str) -> None:
-        self.run("pgbackrest", f"--config={self._backrest_file}", "--stanza=tonne", *arguments)
+        self.run("pgbackrest", f"--config={self.backrest_file}", "--stanza=tonne", *arguments)
 
 
 @pytest.fixture
@@ -193,3 +193,49 @@ def test_a_database_is_recovered_to_a_point_in_time_and_held_until_it_is_resumed
     assert "orders to charge or invoice" in shown
     _, after = asyncio.run(_place(own_server, world, 1))
     assert len(after) == len(expected) + 1
+
+
+def test_operations_7_the_newest_backup_of_your_own_server_is_restored_for_a_test(
+    own_server: OwnServer, tmp_path: Path
+) -> None:
+    """With everything that was archived since; nobody but the test reaches the copy, and nothing of it stays."""
+    world = asyncio.run(_prepare(own_server))
+    own_server.backrest("stanza-create")
+    own_server.backrest("backup", "--type=full")
+    asyncio.run(_place(own_server, world, 5))
+    asyncio.run(_archive_all(own_server))
+    command = f"pgbackrest --config={own_server.backrest_file} --stanza=tonne --pg1-path={{data}} --archive-mode=off"
+    (tmp_path / "data").mkdir(mode=0o700)
+
+    def restore_test(with_command: str) -> subprocess.CompletedProcess[str]:
+        settings = {"database_url": own_server.url("tonne"), "secret_key": SECRET_KEY}
+        return tonne("restore-test", "--restore-with", with_command, **settings, data_dir=str(tmp_path / "data"))
+
+    done = restore_test(f"{command} restore")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "all checks of its data passed" in done.stdout
+    assert asyncio.run(_last_test(own_server)) == 0
+
+    asyncio.run(_break(own_server))
+    asyncio.run(_archive_all(own_server))
+    broken = restore_test(f"{command} restore")
+    assert broken.returncode == 1
+    assert "1 checks of its data failed" in broken.stderr
+    assert asyncio.run(_last_test(own_server)) == 1
+
+    assert "The backup cannot be restored. " in restore_test(f"{command} --set=20200101-000000F restore").stderr
+    assert "restored nothing" in restore_test("true {data}").stderr
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+async def _last_test(server: OwnServer) -> int:
+    connection: Connection = await asyncpg.connect(server.url("tonne"))
+    status = await connection.fetchval("SELECT status FROM operation_runs WHERE operation = 'restore_test'")
+    await connection.close()
+    return int(status)
+
+
+async def _break(server: OwnServer) -> None:
+    connection: Connection = await asyncpg.connect(server.url("tonne"))
+    await connection.execute("DELETE FROM order_totals; DELETE FROM order_deltas")
+    await connection.close()

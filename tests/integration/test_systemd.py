@@ -88,14 +88,24 @@ def test_a_stop_may_take_as_long_as_requests_and_the_drain() -> None:
 
 
 def _directives(name: str) -> dict[str, list[str]]:
-    """The lines of a unit, those in common included, with the specifiers %i and %d as they are."""
+    """The lines of a unit with its drop-ins, in the order of systemd; the specifiers %i and %d as they are."""
+    template = re.sub(r"@\w+", "@", name)
     found: dict[str, list[str]] = {}
-    for path in (UNITS / COMMON, UNITS / re.sub(r"@\w+", "@", name)):
+    for path in (UNITS / template, UNITS / COMMON, *sorted((UNITS / f"{template}.d").glob("*.conf"))):
         for line in path.read_text(encoding="utf-8").splitlines():
             if "=" in line and not line.startswith("#"):
                 key, _, value = line.partition("=")
-                found.setdefault(key, []).append(value)
+                # An empty value forgets those before it.
+                found[key] = [*found.get(key, []), value] if value else []
     return found
+
+
+def test_the_test_of_a_restore_runs_as_postgres_and_leaves_the_folder_of_the_service_alone() -> None:
+    unit = _directives("tonne-restore-test.service")
+    assert (unit["User"][-1], unit["StateDirectory"]) == ("postgres", ["tonne-restore-test"])
+    assert [each for each in unit["Environment"] if "DATA_DIR" in each][-1].endswith("=/var/lib/tonne-restore-test")
+    folders = [path.name for path in UNITS.iterdir() if path.is_dir()]
+    assert sorted(folders) == ["tonne-.service.d", "tonne-restore-test.service.d"]
 
 
 class Unit:
@@ -146,7 +156,7 @@ def running(populated_db: Database, settings: Settings, tmp_path: Path) -> dict[
 
 
 def test_the_commands_of_the_units_work(running: dict[str, Unit]) -> None:
-    migrate, check, api, worker, doctor, backup, _, failed = (running[name] for name in NAMES)
+    migrate, check, api, worker, doctor, backup, restore_test, failed = (running[name] for name in NAMES)
     migrated = migrate.run()
     assert (migrated.returncode, "up to date" in migrated.stdout) == (0, True), migrated.stderr
     checked = check.run()
@@ -157,6 +167,9 @@ def test_the_commands_of_the_units_work(running: dict[str, Unit]) -> None:
     for unit in (backup, failed):
         done = unit.run()
         assert done.returncode == 0, done.stderr
+    # There is no repository with a backup here.
+    tested = restore_test.run()
+    assert (tested.returncode, "The backup cannot be restored" in tested.stderr) == (1, True), tested
     processes = {api.port: api.start(), worker.metrics_port: worker.start()}
     try:
         for port, process in processes.items():

@@ -1,6 +1,8 @@
 """tonne backup and tonne restore: consistent, verified, never half-made, and held after a restore."""
 
 import asyncio
+import os
+import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
@@ -257,3 +259,46 @@ def test_your_own_server_has_its_own_tools(tmp_path: Path, backup_file: Path) ->
     for words in (("backup",), ("restore", str(backup_file))):
         message = refused(*words, data=tmp_path, **own)
         assert "own tools" in message
+
+
+async def _test_runs(url: str) -> tuple[int, bool]:
+    """How the last test of a restore ended, and whether one has succeeded."""
+    connection: Connection = await asyncpg.connect(url)
+    row = await connection.fetchrow("SELECT status, succeeded_at FROM operation_runs WHERE operation = 'restore_test'")
+    await connection.close()
+    assert row is not None
+    return row["status"], row["succeeded_at"] is not None
+
+
+def test_operations_7_the_newest_backup_is_restored_for_a_test_checked_and_removed(
+    source: Source, backup_file: Path, tmp_path: Path
+) -> None:
+    damaged, folder = tmp_path / "damaged.zip", tmp_path / "backups"
+    damaged.write_bytes(backup_file.read_bytes()[:-2000])
+    failed = run_here("restore-test", str(damaged), data_dir=source.data)
+    assert failed.returncode == 1
+    assert "is damaged" in failed.stderr or "incomplete" in failed.stderr, failed
+    assert asyncio.run(_test_runs(source.url))[0] == 1
+
+    folder.mkdir()
+    assert "has no backup" in run_here("restore-test", str(folder), data_dir=source.data).stderr
+    (folder / "older.zip").write_bytes(b"no backup")
+    os.utime(folder / "older.zip", (1, 1))
+    shutil.copy(backup_file, folder / "newer.zip")
+    done = run_here("restore-test", str(folder), data_dir=source.data)
+    assert (done.returncode, done.stderr) == (0, f"Testing {folder / 'newer.zip'}.\n"), done
+    assert "all checks of its data passed" in done.stdout
+    assert asyncio.run(_test_runs(source.url)) == (0, True)
+    assert not (source.data / "restore-test").exists()
+
+
+def test_a_test_of_a_restore_needs_the_key_as_a_new_machine_would(source: Source, tmp_path: Path) -> None:
+    """The key in the data folder must not hide that the passphrase is lost."""
+    passphrase, sealed = tmp_path / "passphrase", tmp_path / "sealed.zip"
+    passphrase.write_text("correct horse\n")
+    source.back_up(sealed, "--passphrase-file", str(passphrase))
+    assert "add --passphrase-file" in run_here("restore-test", str(sealed), data_dir=source.data).stderr
+    passphrase.write_text("wrong\n")
+    wrong = run_here("restore-test", str(sealed), "--passphrase-file", str(passphrase), data_dir=source.data)
+    assert (wrong.returncode, "passphrase" in wrong.stderr) == (1, True)
+    assert "leave BACKUP out" in run_here("restore-test", str(sealed), database_url="postgresql://x@y/z").stderr

@@ -41,9 +41,11 @@ async def test_operations_7_commands_record_how_they_ended(operator: Operator, s
     before = await _read(services)
     operator.does("record-run", "backup")
     operator.does("record-run", "doctor", "1")
+    operator.does("record-run", "restore_test", "1")
     failed = await _read(services)
     assert total(failed, BACKUP) > total(before, BACKUP)
-    assert total(failed, "tonne_doctor_status") == 1
+    assert total(failed, "tonne_doctor_status") == total(failed, "tonne_restore_test_status") == 1
+    assert total(before, "tonne_restore_test_status") == 0
     code = operator.runs("doctor").returncode
     assert total(await _read(services), "tonne_doctor_status") == code != 1
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "tonne.apps.cli.check.check:check",
     "backup": "tonne.apps.cli.operations.backup:backup",
     "restore": "tonne.apps.cli.operations.backup:restore_command",
+    "restore-test": "tonne.apps.cli.operations.restore_test:restore_test",
     "upgrade": "tonne.apps.cli.operations.backup:upgrade",
     "hold": "tonne.apps.cli.operations.hold:hold",
     "resume": "tonne.apps.cli.operations.hold:resume",

@@ -27,7 +27,7 @@ _BEHIND = f"""
 
 
 def _events(name: str, webhooks: str) -> Queue:
-    """The events that wait for the webhooks that `webhooks` selects, as `webhook`; those of parked accounts excepted."""
+    """The events that wait for those webhooks which `webhooks` selects; those of parked accounts excepted."""
     return Queue(
         name,
         f"""

@@ -37,6 +37,7 @@ async def read_runs(connection: Connection) -> list[Snapshot]:
     return [
         _gauge("tonne_backup_last_success", "When a backup last succeeded.", backup["succeeded_at"]),
         _gauge("tonne_backup_last_verified", "When a backup was last restored for a test.", test["succeeded_at"]),
+        _gauge("tonne_restore_test_status", "0 if the last test of a restore succeeded.", test["status"], ""),
         _gauge("tonne_doctor_last_run", "When tonne doctor last ended.", doctor["ended_at"]),
         _gauge("tonne_doctor_status", "The exit code of the last run of tonne doctor.", doctor["status"], ""),
     ]

@@ -33,7 +33,7 @@ from tonne.platform.process.private_files import create_private_folder, write_pr
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 
-_PASSPHRASE = click.option(
+PASSPHRASE = click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with the passphrase that encrypts the secret key in the backup.",
@@ -53,7 +53,7 @@ class Restored(NamedTuple):
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @click.option("--without-key", is_flag=True, help="Leave the secret key out: you keep it in another place.")
-@_PASSPHRASE
+@PASSPHRASE
 @click.option("--verify", is_flag=True, help="Restore the backup into a temporary folder and check the data there.")
 def backup(file: Path | None, without_key: bool, passphrase_file: Path | None, verify: bool) -> None:
     """Back up the embedded database while the service runs.
@@ -64,7 +64,7 @@ def backup(file: Path | None, without_key: bool, passphrase_file: Path | None, v
 
     FILE appears only when the backup is complete. `tonne restore` reads it.
     """
-    with plain_failures(), _backup_failures():
+    with plain_failures(), backup_failures():
         settings = settings_from_environment()
         if settings.database_url:
             raise backup_file.BackupError(
@@ -96,7 +96,7 @@ def backup(file: Path | None, without_key: bool, passphrase_file: Path | None, v
 
 
 @contextlib.contextmanager
-def _backup_failures() -> Iterator[None]:
+def backup_failures() -> Iterator[None]:
     try:
         yield
     except backup_file.BackupError as error:
@@ -153,7 +153,7 @@ def _verify(path: Path, settings: Settings, key: bytes | None) -> Sequence[str]:
     try:
         with backup_file.open_backup(path) as opened, bars_on_terminal():
             opened.check()
-            return _restore(opened, folder / "postgres", known, lambda: None).broken
+            return restore_held(opened, folder / "postgres", known, lambda: None).broken
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -182,7 +182,7 @@ def _print_written(path: Path, manifest: backup_file.Manifest, settings: Setting
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The secret key, if the backup does not contain it.",
 )
-@_PASSPHRASE
+@PASSPHRASE
 def restore_command(file: Path, key_path: Path | None, passphrase_file: Path | None) -> None:
     """Restore a backup into an empty data folder (TONNE_DATA_DIR).
 
@@ -190,7 +190,7 @@ def restore_command(file: Path, key_path: Path | None, passphrase_file: Path | N
     The restored service is held: it answers reads, but sends nothing and takes no number until `tonne resume`, so that
     a copy never charges or mails a customer a second time.
     """
-    with plain_failures(), _backup_failures():
+    with plain_failures(), backup_failures():
         settings = settings_from_environment()
         if settings.database_url:
             instead = "Restore your own server with its own tools, then run `tonne hold`."
@@ -199,10 +199,10 @@ def restore_command(file: Path, key_path: Path | None, passphrase_file: Path | N
         with backup_file.open_backup(file) as opened, bars_on_terminal():
             require_restorable(opened, folder)
             opened.check()
-            key = _choose_key(opened, settings, key_path, passphrase_file)
+            key = choose_key(opened, settings, key_path, passphrase_file)
             known = settings if key is None else msgspec.structs.replace(settings, secret_key=key.strip())
-            _require_keys(opened.manifest, known)
-            done = _restore(opened, folder, known, lambda: _place_files(opened, settings, key))
+            require_keys(opened.manifest, known)
+            done = restore_held(opened, folder, known, lambda: _place_files(opened, settings, key))
             created_at = opened.manifest.created_at
     click.echo(f"Restored the backup of {created_at:%Y-%m-%d %H:%M:%S} UTC into {settings.data_path}.")
     if done.migrations:
@@ -217,7 +217,7 @@ def restore_command(file: Path, key_path: Path | None, passphrase_file: Path | N
     click.echo("All checks of the data passed.")
 
 
-def _choose_key(
+def choose_key(
     opened: backup_file.BackupFile, settings: Settings, key_path: Path | None, passphrase_file: Path | None
 ) -> str | None:
     """The key to write into the data folder. None if the settings or the folder have one, or none is needed."""
@@ -239,7 +239,7 @@ def _choose_key(
     return None
 
 
-def _require_keys(manifest: backup_file.Manifest, settings: Settings) -> None:
+def require_keys(manifest: backup_file.Manifest, settings: Settings) -> None:
     if not manifest.key_ids:
         return
     missing = sorted(set(manifest.key_ids) - SecretBox.from_settings(settings).key_ids)
@@ -250,7 +250,7 @@ def _require_keys(manifest: backup_file.Manifest, settings: Settings) -> None:
         )
 
 
-def _restore(
+def restore_held(
     opened: backup_file.BackupFile, folder: Path, settings: Settings, place_files: Callable[[], None]
 ) -> Restored:
     reason = f"Restored from the backup of {opened.manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"

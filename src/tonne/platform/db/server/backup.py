@@ -210,7 +210,7 @@ def built_database(folder: Path) -> Iterator[Postmaster]:
 
     A killed process may have left the folder, with a server that still runs.
     """
-    _remove(folder)
+    remove_server(folder)
     postmaster = Postmaster(folder)
     try:
         postmaster.prepare()
@@ -218,7 +218,7 @@ def built_database(folder: Path) -> Iterator[Postmaster]:
         asyncio.run(ensure_database(postmaster.url(DATABASE)))
         yield postmaster
     finally:
-        _remove(folder)
+        remove_server(folder)
 
 
 def stop_for_good(postmaster: Postmaster) -> None:
@@ -228,7 +228,8 @@ def stop_for_good(postmaster: Postmaster) -> None:
         raise BackupError(f"The database in {postmaster.folder} does not stop. Its log is {postmaster.log}.")
 
 
-def _remove(folder: Path) -> None:
+def remove_server(folder: Path) -> None:
+    """Stop the server in the folder, if one runs, and remove both."""
     postmaster = Postmaster(folder)
     if not folder.exists():
         return

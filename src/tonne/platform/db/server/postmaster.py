@@ -185,7 +185,7 @@ class Postmaster:
 
     def _accepts_connections(self) -> bool:
         command = [
-            str(postgres_binaries(self.major) / "pg_isready"),
+            self._program("pg_isready"),
             "--quiet",
             "--timeout=1",
             f"--host={self.socket_folder}",
@@ -255,7 +255,10 @@ class Postmaster:
         )
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        return [*unprivileged(), str(postgres_binaries(self.major) / program), *arguments]
+        return [*unprivileged(), self._program(program), *arguments]
+
+    def _program(self, name: str) -> str:
+        return str(postgres_binaries(self.major) / name)
 
     def _replace_stale_pid(self) -> None:
         """Make PostgreSQL accept a `postmaster.pid` whose process id now belongs to a stranger.
