@@ -1,15 +1,20 @@
 """Failures that the operator can fix: one sentence that says what to do, and exit code 1."""
 
+import contextlib
+import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
+import click
 import pytest
 
 from tests.conftest import Server
 from tests.support.command import Operator, output_of, refusal_of, tonne
 from tests.support.processes import free_port
+from tonne.apps.cli.database import plain_failures
+from tonne.apps.cli.main import main
 from tonne.platform.db.database import Connection
 from tonne.platform.db.schema.migrate import migrate
 from tonne.platform.db.schema.migration_files import all_migrations
@@ -183,3 +188,19 @@ def test_a_usage_error_shows_the_usage(words: tuple[str, ...]) -> None:
     done = tonne(*words, database_url=NOWHERE)
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: tonne")
+
+
+def test_operations_10_a_full_disk_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """That of the output, such as a file of cron, and that of the database."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full, contextlib.redirect_stdout(full):
+        with pytest.raises(SystemExit) as ended:
+            main.main(["doctor", "--help"], prog_name="tonne")
+        # What could not be written is tried again when the file is closed.
+        os.dup2(os.open("/dev/null", os.O_WRONLY), full.fileno())
+    assert ended.value.code == 1
+    assert (
+        capsys.readouterr().err
+        == "Error: Cannot write the output: No space left on device. Free space, then try again.\n"
+    )
+    with pytest.raises(click.ClickException, match="The disk of the database is full"), plain_failures():
+        raise asyncpg.DiskFullError("could not extend file")

@@ -62,6 +62,8 @@ def plain_failures() -> Iterator[None]:
         raise click.ClickException(f"The database rejected the login in TONNE_DATABASE_URL: {error}.") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise click.ClickException(f"The role in TONNE_DATABASE_URL may not do this ({error}).") from error
+    except asyncpg.DiskFullError as error:
+        raise click.ClickException(f"The disk of the database is full ({error}). Free space there.") from error
     except ssl.SSLError as error:
         raise click.ClickException(_tls_failure(error)) from error
     except DATABASE_ERRORS as error:

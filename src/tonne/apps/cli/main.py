@@ -1,5 +1,6 @@
 """The `tonne` command."""
 
+import errno
 import pkgutil
 
 import click
@@ -122,6 +123,14 @@ class LazyGroup(click.Group):
             if not hint:
                 raise
             raise click.ClickException(f"{error.message}{hint}") from error
+        except OSError as error:
+            # Of the output, or of a file whose command says no more. Click deals with a closed pipe.
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+                raise
+            place = error.filename or "the output"
+            raise click.ClickException(
+                f"Cannot write {place}: {error.strerror}. Free space, then try again."
+            ) from error
 
 
 def _print_help(ctx: click.Context, words: list[str]) -> None:
