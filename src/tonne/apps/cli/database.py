@@ -62,8 +62,6 @@ def plain_failures() -> Iterator[None]:
         raise click.ClickException(f"The database rejected the login in TONNE_DATABASE_URL: {error}.") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise click.ClickException(f"The role in TONNE_DATABASE_URL may not do this ({error}).") from error
-    except asyncpg.DiskFullError as error:
-        raise click.ClickException(f"The disk of the database is full ({error}). Free space there.") from error
     except ssl.SSLError as error:
         raise click.ClickException(_tls_failure(error)) from error
     except DATABASE_ERRORS as error:
@@ -75,7 +73,12 @@ def plain_failures() -> Iterator[None]:
             ) from error
         if not is_database_unavailable(error) and not isinstance(error, asyncpg.InvalidCatalogNameError):
             raise
-        raise click.ClickException(f"Cannot connect to the database ({error}). Check TONNE_DATABASE_URL.") from error
+        is_full = isinstance(error, asyncpg.DiskFullError)
+        full, away = (
+            "The disk of the database is full ({}).",
+            "Cannot connect to the database ({}). Check TONNE_DATABASE_URL.",
+        )
+        raise click.ClickException((full if is_full else away).format(error)) from error
 
 
 def _tls_failure(error: ssl.SSLError) -> str:
