@@ -9,7 +9,7 @@ import pytest
 
 from tests.money.invoices.billing import ADA, Billing, pdf_text, text_of
 from tests.support.clock import MARCH, ManualClock
-from tests.support.command import Operator
+from tests.support.command import Operator, refusal_of, tonne
 from tests.support.people import approver
 from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
@@ -294,3 +294,60 @@ async def test_an_operator_writes_off_and_lists(debts: Debts, world: World, oper
     assert "written off: Insolvent" in operator.does("order", "show", order.id)
     said = operator.does("invoice", "reinstate", "TN-LIVE-000001", "--reason", "They pay")
     assert said == "10.00 EUR of invoice TN-LIVE-000001 are expected to be paid again."
+
+
+async def test_bank_fees_are_booked_when_an_invoice_is_settled(debts: Debts, world: World, operator: Operator) -> None:
+    order = await debts.on_credit(world)
+    await debts.book("2026-03-02,9.57,EUR,Ada,TN-LIVE-000001")
+    settle = "invoice", "settle", "TN-LIVE-000001"
+    assert "Say with --difference" in tonne(*settle, "--received", "9.57", database_url=operator.url).stderr
+    assert "9.57 EUR are assigned" in operator.is_refused(*settle, "--received", "9", "--difference", "bank_fees")
+    assert "nothing is missing" in operator.is_refused(*settle, "--received", "13.95", "--difference", "bank_fees")
+    assert "4.38 EUR" in operator.does(*settle, "--difference", "bank_fees", "--note", "USD transfer")
+    balances = await debts.balances()
+    assert balances[LedgerAccount.BANK_FEES] == 438
+    assert {LedgerAccount.SETTLED_BY_HAND, LedgerAccount.RECEIVABLES}.isdisjoint(balances)
+    assert await debts.payment_state(order) is PaymentState.PAID
+    assert "already paid" in await debts.book("2026-03-03,4.38,EUR,Ada,TN-LIVE-000001"), "nothing is expected any more"
+
+
+async def test_what_was_settled_by_hand_and_never_arrives_is_cleared(
+    debts: Debts, world: World, operator: Operator
+) -> None:
+    order = await debts.on_credit(world)
+    operator.does("invoice", "settle", "TN-LIVE-000001", "--received", "13.94", "--difference", "small_difference")
+    assert (await debts.balances())[LedgerAccount.SETTLED_BY_HAND] == 1394
+    await debts.book("2026-03-02,9.00,EUR,Ada,TN-LIVE-000001")
+    clear = "invoice", "clear-settled", "TN-LIVE-000001", "--difference", "bank_fees"
+    refusal = refusal_of(*clear, database_url=operator.url, refund_approval_above="4.93")
+    assert "4.94 EUR" in refusal, "it would replace a write-off that a second person approves"
+    assert operator.does(*clear) == "4.94 EUR of invoice TN-LIVE-000001 are booked as bank fees."
+    balances = await debts.balances()
+    assert (balances[LedgerAccount.BANK_FEES], balances[LedgerAccount.SMALL_DIFFERENCES]) == (494, 1)
+    assert LedgerAccount.SETTLED_BY_HAND not in balances
+    assert "does not wait" in operator.is_refused(*clear)
+    assert json.loads(operator.does("invoice", "show", "TN-LIVE-000001", "--json"))["difference"] == "4.95"
+    assert order.id in operator.does("invoice", "show", "TN-LIVE-000001")
+
+
+async def test_a_discount_is_given_up_with_a_credit_note(debts: Debts, world: World, operator: Operator) -> None:
+    order = await debts.on_credit(world)
+    settle = "invoice", "settle", "TN-LIVE-000001", "--received", "13.00", "--difference", "credit_note"
+    operator.does(*settle)
+    invoice = await debts.invoice(order)
+    assert (invoice.status, invoice.credited_minor, invoice.settled_minor) == ("paid", 95, 1300)
+    balances = await debts.balances()
+    assert balances[LedgerAccount.SETTLED_BY_HAND] == 1300
+    assert LedgerAccount.BANK_FEES not in balances
+
+
+async def test_a_small_difference_is_tolerated_by_setting(debts: Debts, world: World) -> None:
+    first, second = [await debts.on_credit(world) for _ in range(2)]
+    debts.settings = msgspec.structs.replace(debts.settings, payment_tolerance="EUR 0.05")
+    assert "0.06 EUR of 13.95 EUR still missing" in await debts.book("2026-03-02,13.89,EUR,Ada,TN-LIVE-000001")
+    assert "small difference" in await debts.book("2026-03-02,13.90,EUR,Ada,TN-LIVE-000002")
+    assert (await debts.invoice(first)).status == "open"
+    assert (await debts.invoice(second)).status == "paid"
+    assert (await debts.balances())[LedgerAccount.SMALL_DIFFERENCES] == 5
+    assert "small difference" in await debts.book("2026-03-03,0.01,EUR,Ada,TN-LIVE-000001")
+    assert (await debts.balances())[LedgerAccount.SMALL_DIFFERENCES] == 10

@@ -59,6 +59,15 @@ class WriteOffInvalid(TonneError, kind=Kind.CONFLICT, code="write_off_invalid"):
     message = "The invoice cannot be written off."
 
 
+class DifferenceInvalid(TonneError, kind=Kind.CONFLICT, code="difference_invalid"):
+    """On the command line: a difference is booked although nothing is missing, or one that is too large.
+
+    See `tonne invoice show`.
+    """
+
+    message = "This difference cannot be booked."
+
+
 class CreditTooHigh(TonneError, kind=Kind.CONFLICT, code="credit_too_high"):
     """A credit note would take off more than is left of the order or of its invoice.
 

@@ -63,6 +63,13 @@ class IssuedDocument(msgspec.Struct, frozen=True, kw_only=True):
         return f"{format_money(amount_minor, self.currency)} {self.currency}"
 
 
+class DifferenceKind(StrEnum):
+    """Why a part of an invoice never arrives. The price was owed in full, so the tax stays."""
+
+    BANK_FEES = "bank_fees"
+    SMALL_DIFFERENCE = "small_difference"
+
+
 class Invoice(IssuedDocument, frozen=True, kw_only=True):
     """In test mode `mailed_at` is also set if there was no recipient.
 
@@ -83,6 +90,7 @@ class Invoice(IssuedDocument, frozen=True, kw_only=True):
     settled_by: str | None = None
     settled_by_hand: bool = False
     written_off_at: datetime | None = None
+    difference_minor: int = 0
 
     @property
     def is_paid(self) -> bool:

@@ -5,10 +5,10 @@ from datetime import date, datetime
 
 import asyncpg
 
-from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceStatus
+from tonne.money.invoices.model import BilledOrganisation, DifferenceKind, Invoice, InvoiceStatus
 from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.events.notification import Stream
-from tonne.platform.values.context import By, Mode, Scope
+from tonne.platform.values.context import By, Mode, Scope, new_id
 from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.orders.model import OrderKey
 
@@ -17,7 +17,7 @@ invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.
 invoices.total_minor, invoices.tax_minor, invoices.credited_minor, invoices.settled_minor, invoices.billing,
 invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
 invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by, invoices.settled_by_hand,
-invoices.written_off_at,
+invoices.written_off_at, invoices.difference_minor,
 (SELECT each.order_id FROM invoice_orders each WHERE each.invoice_id = invoices.id LIMIT 1) AS first_order_id
 """
 
@@ -346,3 +346,20 @@ async def add_credit(
     """Returns the new status of the locked invoice; None if the credit would exceed its total."""
     status = await tx.fetchval(CREDIT, invoice.id, amount_minor, by.at, str(by.actor), cancels)
     return None if status is None else InvoiceStatus(status)
+
+
+BOOK_DIFFERENCE = """
+WITH booked AS (
+    INSERT INTO invoice_differences (id, invoice_id, kind, amount_minor, created_at, created_by)
+    VALUES ($1, $2, $3, $4, $5, $6) RETURNING invoice_id, amount_minor
+)
+UPDATE invoices SET difference_minor = difference_minor + booked.amount_minor, settled_by_hand = true
+FROM booked WHERE invoices.id = booked.invoice_id
+"""
+
+
+async def insert_difference(
+    tx: Connection, invoice: Invoice, kind: DifferenceKind, amount_minor: int, *, by: By
+) -> None:
+    """The invoice is paid."""
+    await tx.execute(BOOK_DIFFERENCE, new_id("dif"), invoice.id, kind, amount_minor, by.at, str(by.actor))

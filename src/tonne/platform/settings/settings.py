@@ -164,6 +164,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stripe_webhook_secret: str = ""
     stripe_api_base: str = ""
     refund_approval_above: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    payment_tolerance: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     approvals_by: Literal["browser", "token"] = "browser"
     seller_name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = DEFAULT_SELLER_NAME
     seller_address: Annotated[str, msgspec.Meta(max_length=1000)] = ""

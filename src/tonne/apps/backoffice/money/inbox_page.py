@@ -137,7 +137,8 @@ class InboxPage(DashboardPage, frozen=True):
             if line_id not in {each.id for each in await list_doubtful_any_account(tx, viewer.mode)}:
                 raise DashboardPageNotFound
             is_same = form.value("decision") == "same"
-            await decide_doubtful(tx, line_id, is_same=is_same, by=viewer.actor.at(self.clock()))
+            by = viewer.actor.at(self.clock())
+            await decide_doubtful(tx, line_id, is_same=is_same, settings=self.settings, by=by)
         self.notifier.notify()
         return see_other(f"{viewer.base}/money/inbox?done=doubt_decided")
 

@@ -14,7 +14,8 @@ from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
-from tonne.money.invoices.model import Invoice, InvoiceStatus, describe_invoice, find_remaining
+from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, describe_invoice, find_remaining
+from tonne.money.invoices.settle_difference import settle_with_difference
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
 from tonne.platform.db.database import Connection
@@ -49,13 +50,26 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         """Mark as paid, without a transfer."""
         invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
         note = form.text("note", "Say how it was paid, for the audit log.", longest=MAX_REASON)
+        kind = form.value("difference")
         effects = [
             f"Invoice {invoice.reference} for {invoice.due} and {invoice.orders_text} are marked as paid.",
             "Orders that wait for the payment are fulfilled: this cannot be undone.",
-            "A transfer that arrives later and names the invoice is matched to it.",
         ]
-        words = Wording("Mark as paid", "invoice_settled", effects)
-        return await self._take(viewer, form, invoice, words, lambda tx: settle_invoice(tx, invoice, by=by, note=note))
+
+        async def work(tx: Connection) -> int:
+            if kind not in {*DifferenceKind}:
+                await settle_invoice(tx, invoice, by=by, note=note)
+                return 0
+            booked = DifferenceKind(kind)
+            return await settle_with_difference(tx, invoice, booked, None, note=note, settings=self.settings, by=by)
+
+        def all_effects(missing_minor: int) -> list[str]:
+            if not missing_minor:
+                return [*effects, "A transfer that arrives later and names the invoice is matched to it."]
+            return [*effects, f"{invoice.money(missing_minor)} are booked as {kind.replace('_', ' ')}, with their tax."]
+
+        words = Wording("Mark as paid", "invoice_settled", all_effects)
+        return await self._take(viewer, form, invoice, words, work)
 
     async def write_off(self, viewer: OperatorViewer, form: Form) -> Response:
         invoice, by = await self._find(viewer), viewer.actor.at(self.clock())

@@ -21,7 +21,16 @@ from tonne.apps.cli.output import (
     output_options,
     print_table,
 )
-from tonne.apps.cli.parameters import FILE, MODE, OUTPUT, EnumChoice, read_file, reported_errors, write_file
+from tonne.apps.cli.parameters import (
+    FILE,
+    MODE,
+    OUTPUT,
+    EnumChoice,
+    parse_amount,
+    read_file,
+    reported_errors,
+    write_file,
+)
 from tonne.apps.cli.supply.log import render_invoice
 from tonne.apps.lookup.charge_search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
@@ -38,7 +47,8 @@ from tonne.money.invoices.documents.held_back import held_back_by
 from tonne.money.invoices.documents.pdf import load_annex
 from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
 from tonne.money.invoices.follow_up_invoices import resend_invoice
-from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
+from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, find_remaining
+from tonne.money.invoices.settle_difference import clear_settled, settle_with_difference
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
 from tonne.money.invoices.write_off_store import list_write_offs_of_invoice_any_account
@@ -51,6 +61,8 @@ from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.directory import Names, find_names_any_account
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
+# A difference that corrects the tax.
+CREDIT_NOTE = "credit_note"
 # Orders named in a message.
 SHOWN = 10
 
@@ -163,6 +175,7 @@ def show_(number: str, mode: Mode | None, output: Output) -> None:
     left = max(found.due_minor - received, 0) if found.closing is None else 0
     sums: tuple[ValueColumn[Invoice], ...] = (
         MoneyColumn("received", lambda _: received, lambda i: i.currency),
+        MoneyColumn("difference", lambda i: i.difference_minor, lambda i: i.currency),
         MoneyColumn("still_due", lambda _: left, lambda i: i.currency, head="still due"),
     )
     output.print_object(found, (*FACTS, *sums), tables)
@@ -172,15 +185,48 @@ def show_(number: str, mode: Mode | None, output: Output) -> None:
 @click.argument("number")
 @invoice_corrections.MODE_OF_NUMBER
 @click.option("--note", default="", help="How it was paid, for the audit log.")
-def settle(number: str, mode: Mode | None, note: str) -> None:
-    """Mark an invoice and its order as paid. NUMBER is 123 or TN-LIVE-000123."""
+@click.option("--received", help="What arrived, if it is less than is due. Needs --difference.")
+@click.option(
+    "--difference", type=click.Choice([*map(str, DifferenceKind), CREDIT_NOTE]), help="How to book what is missing."
+)
+def settle(number: str, mode: Mode | None, note: str, received: str | None, difference: str | None) -> None:
+    """Mark an invoice and its order as paid. NUMBER is 123 or TN-LIVE-000123.
 
-    async def work(tx: Connection, found: Invoice) -> Invoice:
-        await settle_invoice(tx, found, by=ACTOR.now(), note=note)
-        return found
+    With --difference, what is missing of --received, or of the transfers that were matched, is booked as bank fees or
+    as a small difference, which keep the tax, or given up with a credit note, which corrects it.
+    """
+    if received is not None and difference is None:
+        raise click.UsageError("Say with --difference how to book what is missing.")
+    kind = None if difference in {None, CREDIT_NOTE} else DifferenceKind(difference)
+    settings = settings_from_environment()
 
-    settled = invoice_corrections.run_for_invoice(number, mode, work)
-    click.echo(f"Invoice {settled.reference} for {settled.due} and {settled.orders_text} are marked as paid.")
+    async def work(tx: Connection, found: Invoice) -> tuple[Invoice, int]:
+        if difference is None:
+            await settle_invoice(tx, found, by=ACTOR.now(), note=note)
+            return found, 0
+        minor = None if received is None else parse_amount(received, found.currency, "--received")
+        reason, by = note or difference.replace("_", " "), ACTOR.now()
+        return found, await settle_with_difference(tx, found, kind, minor, note=reason, settings=settings, by=by)
+
+    settled, missing_minor = invoice_corrections.run_for_invoice(number, mode, work)
+    missing = f" Missing, and booked: {settled.money(missing_minor)}." if missing_minor else ""
+    click.echo(f"Invoice {settled.reference} for {settled.due} and {settled.orders_text} are marked as paid.{missing}")
+
+
+@invoice.command("clear-settled")
+@click.argument("number")
+@invoice_corrections.MODE_OF_NUMBER
+@click.option("--difference", type=EnumChoice(DifferenceKind), required=True, help="How to book what never arrived.")
+@click.option("--note", default="", help="Why, for the audit log.")
+def clear(number: str, mode: Mode | None, difference: DifferenceKind, note: str) -> None:
+    """Book what never arrived of an invoice that was settled by hand. NUMBER is 123 or TN-LIVE-000123."""
+    settings = settings_from_environment()
+
+    async def work(tx: Connection, found: Invoice) -> tuple[Invoice, int]:
+        return found, await clear_settled(tx, found, difference, note=note, settings=settings, by=ACTOR.now())
+
+    found, left_minor = invoice_corrections.run_for_invoice(number, mode, work)
+    click.echo(f"{found.money(left_minor)} of invoice {found.reference} are booked as {difference.replace('_', ' ')}.")
 
 
 @invoice.command("resend")

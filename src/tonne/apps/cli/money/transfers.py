@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from tonne.apps.cli.database import ACTOR, run_in_transaction
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.money.transfer_returns import RETURN_COLUMNS, RETURN_COMMANDS, parse_amount
 from tonne.apps.cli.output import MoneyColumn, Output, Table, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MAX_REASON, MODE, check_text
@@ -211,7 +211,8 @@ def doubtful(mode: Mode | None, output: Output) -> None:
 @click.argument("line_id")
 def same(line_id: str) -> None:
     """Decide that a doubtful line is a known transfer."""
-    found = run_in_transaction(decide_doubtful, line_id, is_same=True, by=ACTOR.now())
+    settings = settings_from_environment()
+    found = run_in_transaction(decide_doubtful, line_id, is_same=True, settings=settings, by=ACTOR.now())
     click.echo(f"The line is transfer {found.id}. Nothing was booked.")
 
 
@@ -219,7 +220,8 @@ def same(line_id: str) -> None:
 @click.argument("line_id")
 def different(line_id: str) -> None:
     """Decide that a doubtful line is a new transfer."""
-    found = run_in_transaction(decide_doubtful, line_id, is_same=False, by=ACTOR.now())
+    settings = settings_from_environment()
+    found = run_in_transaction(decide_doubtful, line_id, is_same=False, settings=settings, by=ACTOR.now())
     click.echo(f"The line is the new transfer {found.id} of {found.amount}: {found.state}.")
 
 

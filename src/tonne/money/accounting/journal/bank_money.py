@@ -54,6 +54,23 @@ SETTLED = JournalSource(
     """,  # noqa: S608 - made of our own constants
 )
 
+# What never arrives of such a settlement.
+DIFFERENCE = JournalSource(
+    "difference",
+    "Difference of a settled invoice",
+    f"""
+    SELECT invoice.mode, difference.created_at AS at, difference.id AS source_id, invoice.reference AS subject,
+           invoice.organisation_id, invoice.currency, posting.account, posting.amount_minor
+    FROM invoice_differences difference
+    JOIN invoices invoice ON invoice.id = difference.invoice_id
+    CROSS JOIN LATERAL (VALUES
+        (CASE difference.kind WHEN 'bank_fees' THEN '{To.BANK_FEES}' ELSE '{To.SMALL_DIFFERENCES}' END,
+         difference.amount_minor),
+        ('{To.SETTLED_BY_HAND}', -difference.amount_minor)
+    ) AS posting (account, amount_minor)
+    """,  # noqa: S608 - made of our own constants
+)
+
 
 # Money that came back has been booked with the transfer that brought it: that is resolved at the same moment.
 def _return_sql(at: str, amount_minor: str) -> str:
@@ -114,4 +131,4 @@ REFUNDED_BY_HAND = JournalSource(
     WHERE refund.method = 'bank' AND refund.succeeded_at IS NOT NULL AND refund.return_ids = '{{}}'
     """,  # noqa: S608 - made of our own constants
 )
-BANK_MONEY = (RECEIVED, ASSIGNED, SETTLED, RETURNED, RETURN_FAILED, RESOLVED, REFUNDED_BY_HAND)
+BANK_MONEY = (RECEIVED, ASSIGNED, SETTLED, DIFFERENCE, RETURNED, RETURN_FAILED, RESOLVED, REFUNDED_BY_HAND)

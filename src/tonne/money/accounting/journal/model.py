@@ -35,6 +35,9 @@ class LedgerAccount(StrEnum):
     GATEWAY_FEES = "Expenses:Gateway-Fees"
     # Written off, and neither paid nor credited since.
     BAD_DEBTS = "Expenses:Bad-Debts"
+    BANK_FEES = "Expenses:Bank-Fees"
+    # Of payments, in both directions: too small to ask for, or to return.
+    SMALL_DIFFERENCES = "Expenses:Small-Differences"
     DISPUTE_LOSSES = "Expenses:Dispute-Losses"
 
 

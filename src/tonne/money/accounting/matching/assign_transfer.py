@@ -15,6 +15,7 @@ from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, ma
 from tonne.money.invoices.store import mark_settled_by_hand
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, new_id
 from tonne.selling.accounts.model import PaymentMethod
 
@@ -120,7 +121,7 @@ def _check(transfer: Transfer, named: NamedInvoice, amount_minor: int) -> None:
         )
 
 
-async def decide_doubtful(tx: Connection, line_id: str, *, is_same: bool, by: By) -> Transfer:
+async def decide_doubtful(tx: Connection, line_id: str, *, is_same: bool, settings: Settings, by: By) -> Transfer:
     """The transfer that the line is, or the new one. Call it last in the transaction."""
     await transfer_store.lock_imports(tx)
     found = await doubtful_store.lock_doubtful_any_account(tx, line_id)
@@ -138,7 +139,7 @@ async def decide_doubtful(tx: Connection, line_id: str, *, is_same: bool, by: By
     else:
         transfer_id = new_id("trf")
         new = Identified(found.line, Verdict.NEW, transfer_id)
-        matches = await book_new_lines(tx, found.mode, found.format, [new], by=by)
+        matches = await book_new_lines(tx, found.mode, found.format, [new], settings=settings, by=by)
     [transfer] = await transfer_store.find_transfers_any_account(tx, [transfer_id])
     await pay_orders_any_account(tx, settled_invoices(matches), by.at)
     return transfer

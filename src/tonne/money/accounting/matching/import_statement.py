@@ -25,11 +25,14 @@ from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.return_store import find_returns_by_outgoing_any_account
 from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.invoices import store as invoice_store
+from tonne.money.invoices.model import DifferenceKind
+from tonne.money.invoices.settle_difference import book_difference
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
+from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Mode
 
@@ -70,7 +73,7 @@ async def import_statement(
     prints = fingerprints(mode, statement.format, lines)
     found = await _identify(tx, mode, statement.format, lines, prints)
     new = [each for each in found if each.verdict is Verdict.NEW]
-    matches = await book_new_lines(tx, mode, statement.format, new, by=by)
+    matches = await book_new_lines(tx, mode, statement.format, new, settings=settings, by=by)
     # Orders and invoices are locked before transfers.
     await _complete_known(tx, statement.format, found)
     doubtful = [pair for pair in zip(found, prints, strict=True) if pair[0].verdict is Verdict.DOUBTFUL]
@@ -89,6 +92,7 @@ async def book_new_lines(
     format_: StatementFormat,
     new: Sequence[Identified],
     *,
+    settings: Settings,
     by: By,
 ) -> dict[str, Match]:
     """Store new transfers, assign them to the invoices that they name, and settle these, without their orders.
@@ -107,7 +111,8 @@ async def book_new_lines(
             message = f"return {sent.id} came back: `{command}`."
             matches[each.transfer_id] = Match(None, (), message)
             continue
-        match = match_line(each.line, mode, invoices)
+        tolerance_minor = limit_minor(settings.payment_tolerance, each.line.currency) or 0
+        match = match_line(each.line, mode, invoices, tolerance_minor)
         matches[each.transfer_id] = match
         for part in match.parts:
             if part.settles:
@@ -125,11 +130,12 @@ async def book_new_lines(
     with progress("Settling invoices", len(incoming)) as advance:
         for each in incoming:
             note = f"bank transfer of {each.line.booked_on}"
-            entries += [
-                await mark_invoice_paid(tx, part.named.invoice, by_hand=False, by=by, note=note)
-                for part in matches[each.transfer_id].parts
-                if part.settles
-            ]
+            for part in matches[each.transfer_id].parts:
+                if part.settles:
+                    invoice, minor = part.named.invoice, part.tolerated_minor
+                    entries.append(await mark_invoice_paid(tx, invoice, by_hand=minor > 0, by=by, note=note))
+                    if minor:
+                        await book_difference(tx, invoice, DifferenceKind.SMALL_DIFFERENCE, minor, note=note, by=by)
             advance(1)
     await audit.record_all(tx, entries, by=by)
     await recognise_returns(tx, mode, [each for each in new if each.line.amount_minor < 0], by=by)

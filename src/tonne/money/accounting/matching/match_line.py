@@ -36,7 +36,7 @@ class NamedInvoice(Struct):
         if invoice.status is InvoiceStatus.OPEN:
             return max(0, invoice.due_minor - self.received_minor)
         if invoice.status is InvoiceStatus.PAID and invoice.settled_by_hand:
-            return max(0, (invoice.settled_minor or 0) - self.received_minor)
+            return max(0, (invoice.settled_minor or 0) - invoice.difference_minor - self.received_minor)
         return 0
 
     @property
@@ -51,11 +51,12 @@ class NamedInvoice(Struct):
 
 
 class Part(NamedTuple):
-    """`assigned_minor` of a line goes to the invoice; `settles` if that pays it in full."""
+    """`assigned_minor` of a line goes to the invoice; `settles` if that pays it, but for what is tolerated."""
 
     named: NamedInvoice
     assigned_minor: int
     settles: bool
+    tolerated_minor: int = 0
 
 
 class Match(NamedTuple):
@@ -72,8 +73,10 @@ class Match(NamedTuple):
         return ", ".join(each.invoice.reference for each in named) or None
 
 
-def match_line(line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvoice]) -> Match:
-    """Adds what it assigns to what the invoices received."""
+def match_line(
+    line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvoice], tolerance_minor: int = 0
+) -> Match:
+    """Adds what it assigns to what the invoices received. At most `tolerance_minor` may be missing of an invoice."""
     chosen, problem = _find_named(line, mode, invoices)
     if not chosen:
         return Match(None, (), problem)
@@ -97,14 +100,16 @@ def match_line(line: StatementLine, mode: Mode, invoices: Mapping[str, NamedInvo
         message = f"{invoice.money(assigned)} of the written-off invoice recovered."
     elif invoice.status is InvoiceStatus.PAID:
         message = "the invoice was settled by hand: this is its payment."
+    elif assigned < missing <= assigned + tolerance_minor:
+        message = f"{invoice.due} paid, but for {invoice.money(missing - assigned)}: a small difference."
     elif assigned < missing:
         message = f"{invoice.money(missing - assigned)} of {invoice.due} still missing."
     else:
         message = f"{invoice.due} paid."
     if surplus:
         message = f"{message.removesuffix('.')}, and {invoice.money(surplus)} too much: assign or return that."
-    settles = invoice.status is InvoiceStatus.OPEN and assigned == missing
-    return Match(named, (Part(named, assigned, settles),), message)
+    settles = invoice.status is InvoiceStatus.OPEN and missing <= assigned + tolerance_minor
+    return Match(named, (Part(named, assigned, settles, missing - assigned if settles else 0),), message)
 
 
 def named_references(line: BankLine) -> list[set[str]]:

@@ -403,13 +403,16 @@ CREATE TABLE invoices (
     settled_minor    bigint,
     -- Settled by a person without a transfer, or in test mode. A transfer that arrives later is then matched to it.
     settled_by_hand  boolean NOT NULL DEFAULT false,
+    -- The sum of its differences: what never arrives.
+    difference_minor bigint NOT NULL DEFAULT 0,
     -- An open invoice that is no longer expected to be paid. It stays open, because it is still owed: what arrives later
     -- pays it. Null if it was reinstated.
     written_off_at   timestamptz,
     UNIQUE (mode, number),
     CHECK (credited_minor BETWEEN 0 AND total_minor),
     CHECK (status <> 'cancelled' OR credited_minor = total_minor),
-    CHECK ((status = 'paid') = (settled_minor IS NOT NULL))
+    CHECK ((status = 'paid') = (settled_minor IS NOT NULL)),
+    CHECK (difference_minor = 0 OR (difference_minor > 0 AND settled_by_hand AND difference_minor <= settled_minor))
 );
 CREATE INDEX invoices_due ON invoices (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX invoices_of_organisation ON invoices (organisation_id, mode, issued_on);
@@ -420,6 +423,17 @@ CREATE INDEX invoices_owed ON invoices (organisation_id, mode, currency, issued_
     INCLUDE (total_minor);
 CREATE INDEX invoices_settled_by_hand ON invoices (organisation_id, mode, settled_at)
     WHERE status = 'paid' AND settled_by_hand;
+
+-- What never arrives of invoices that were settled by hand, and is borne by the seller. The tax stays owed.
+CREATE TABLE invoice_differences (
+    id            text PRIMARY KEY,
+    invoice_id    text NOT NULL REFERENCES invoices,
+    kind          text NOT NULL CHECK (kind IN ('bank_fees', 'small_difference')),
+    amount_minor  bigint NOT NULL CHECK (amount_minor > 0),
+    created_at    timestamptz NOT NULL,
+    created_by    text NOT NULL
+);
+CREATE INDEX invoice_differences_of_invoice ON invoice_differences (invoice_id);
 
 -- The orders of an invoice, as they were billed. `reference` is the client's own.
 CREATE TABLE invoice_orders (
