@@ -61,7 +61,8 @@ def restore_test(backup: Path | None, passphrase_file: Path | None, command: str
             test = partial(_test_own_server, settings, command or PGBACKREST)
         else:
             _require(command is None, "--restore-with is for your own PostgreSQL: name BACKUP instead.")
-            _require(backup is not None, "Name the file of the backup, or the folder with the backups.")
+            if backup is None:
+                raise click.UsageError("Name the file of the backup, or the folder with the backups.")
             test = partial(_test_file, settings, backup, passphrase_file)
         try:
             with bars_on_terminal():
