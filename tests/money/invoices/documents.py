@@ -1,6 +1,7 @@
 """Records of invoices and credit notes with every tax treatment."""
 
 from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from tonne.money.invoices.documents.record import (
     PostalAddress,
     Treatment,
 )
+from tonne.platform.values.amounts import TaxTreatment
+from tonne.platform.values.tax_codes import code_of
 
 NOTES: dict[Treatment, str] = {
     "reverse_charge": "Reverse charge: the recipient of the supply is liable for the tax.",
@@ -56,7 +59,9 @@ def document(*entries: InvoiceLine, fees: list[InvoiceFee] | None = None, **chan
         place = entry.treatment, entry.rate
         groups[place] = groups.get(place, Decimal(0)) + Decimal(entry.amount)
     taxes = [
-        InvoiceTax(treatment, rate, f"{net:.2f}", f"{tax_of(net, rate):.2f}", NOTES.get(treatment))
+        InvoiceTax(
+            code_for(treatment, rate), treatment, rate, f"{net:.2f}", f"{tax_of(net, rate):.2f}", NOTES.get(treatment)
+        )
         for (treatment, rate), net in groups.items()
     ]
     total = sum(groups.values()) + sum(Decimal(tax.tax) for tax in taxes)
@@ -82,6 +87,10 @@ def document(*entries: InvoiceLine, fees: list[InvoiceFee] | None = None, **chan
         order_reference="flight-2026-11-15-0042",
     )
     return msgspec.structs.replace(record, **changes)
+
+
+def code_for(treatment: Treatment, rate: str | None) -> str:
+    return code_of(SELLER.vat_id and SELLER.vat_id[:2], TaxTreatment(treatment), Fraction(rate or 0) / 100)
 
 
 def tax_of(net: Decimal, rate: str | None) -> Decimal:

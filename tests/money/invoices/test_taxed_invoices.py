@@ -44,7 +44,7 @@ async def test_an_invoice_asks_for_the_amount_due_and_shows_the_tax(billing: Bil
     assert invoice.total_minor == order.amount_due_minor
     assert invoice.total_minor == order.priced.total_cost_minor + (invoice.tax_minor or 0)
     [tax] = record.taxes
-    assert (tax.treatment, tax.rate, tax.note) == ("standard", "19", None)
+    assert (tax.code, tax.treatment, tax.rate, tax.note) == ("DE-S-19", "standard", "19", None)
     assert Decimal(tax.net) + Decimal(tax.tax) == Decimal(record.total)
     net = sum(Decimal(line.amount) for line in record.lines) + Decimal(record.fee.amount)
     assert net == Decimal(tax.net)

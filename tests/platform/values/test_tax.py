@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonne.platform.values.amounts import TaxTreatment, format_rate, largest_net, tax_on
+from tonne.platform.values.tax_codes import code_of
 
 RATES = st.integers(0, 100_000).map(lambda thousandths: Fraction(thousandths, 100_000))
 AMOUNTS = st.integers(0, 10**18)
@@ -54,3 +55,17 @@ def test_tax_is_monotonic(amounts: list[int], rate: Fraction) -> None:
 def test_rates_are_spelled_in_per_cent() -> None:
     spelled = {format_rate(Fraction(rate)) for rate in ("0.19", "0.081", "0", "0.00125", "1")}
     assert spelled == {"19", "8.1", "0", "0.125", "100"}
+
+
+def test_codes_name_the_tax_in_the_characters_of_ledger_accounts() -> None:
+    cases = {
+        "DE-S-19": ("DE", TaxTreatment.STANDARD, Fraction(19, 100), False),
+        "FI-S-25-5-OSS": ("FI", TaxTreatment.STANDARD, Fraction(255, 1000), True),
+        "S-8-1": (None, TaxTreatment.STANDARD, Fraction(81, 1000), False),
+        "DE-AE": ("DE", TaxTreatment.REVERSE_CHARGE, Fraction(0), False),
+        "E": ("DE", TaxTreatment.EXEMPT, Fraction(0), False),
+        "O": ("DE", TaxTreatment.OUTSIDE_SCOPE, Fraction(0), False),
+        "N": ("DE", TaxTreatment.NONE, Fraction(0), False),
+    }
+    for code, (country, treatment, rate, oss) in cases.items():
+        assert code_of(country, treatment, rate, oss=oss) == code

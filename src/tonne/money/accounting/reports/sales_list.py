@@ -12,12 +12,13 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Mode
+from tonne.platform.values.tax_codes import NO_TAX_CODE
 
 # Documents per round trip: bounds the memory of an export.
 BATCH = 500
 SALES_HEAD = (
     *("document", "number", "issued_on", "supplied_on", "organisation_id", "buyer", "buyer_country", "buyer_tax_id"),
-    *("treatment", "rate_percent", "currency", "net", "tax", "total"),
+    *("tax_code", "treatment", "rate_percent", "currency", "net", "tax", "total"),
 )
 
 
@@ -86,11 +87,12 @@ def sales_rows(document: SalesDocument) -> str:
         # On a document with several rates the total is that of the rate.
         total = _sum(tax, document.currency)
         amounts = (f"{sign}{tax.net}", f"{sign}{tax.tax}", f"{sign}{total}")
-        writer.writerow((*before, tax.treatment, tax.rate or "", document.currency, *amounts))
+        writer.writerow((*before, tax.code, tax.treatment, tax.rate or "", document.currency, *amounts))
     if not taxes:
         tax_minor, currency = document.tax_minor or 0, document.currency
         parts = (document.total_minor - tax_minor, tax_minor, document.total_minor)
-        writer.writerow((*before, "", "", currency, *(f"{sign}{format_money(part, currency)}" for part in parts)))
+        spelled = (f"{sign}{format_money(part, currency)}" for part in parts)
+        writer.writerow((*before, "" if tax_minor else NO_TAX_CODE, "", "", currency, *spelled))
     return stream.getvalue()
 
 

@@ -27,6 +27,7 @@ from tonne.money.invoices.documents.record import (
     Remaining,
 )
 from tonne.platform.values.amounts import DECIMALS, format_money
+from tonne.platform.values.tax_codes import NO_TAX_CODE
 
 
 def add_seller(agreement: etree._Element, seller: InvoiceSeller, *, is_untaxed: bool) -> None:
@@ -328,9 +329,9 @@ def credited_tax(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> Inv
         return None
     net, tax = format_money(total_minor - tax_minor, issued.currency), format_money(tax_minor, issued.currency)
     if not issued.taxes:
-        return InvoiceTax("none", None, net, tax)
+        return InvoiceTax(NO_TAX_CODE, "none", None, net, tax)
     [billed] = issued.taxes
-    return InvoiceTax(billed.treatment, billed.rate, net, tax, billed.note)
+    return InvoiceTax(billed.code, billed.treatment, billed.rate, net, tax, billed.note)
 
 
 def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord | None:

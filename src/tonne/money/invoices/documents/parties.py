@@ -10,6 +10,7 @@ from tonne.money.invoices.documents.tax_notes import tax_note
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, format_rate
 from tonne.platform.values.language import DEFAULT_LANGUAGE
+from tonne.platform.values.tax_codes import code_of
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
 
@@ -66,6 +67,7 @@ def taxes_of(
         return []
     return [
         InvoiceTax(
+            code=code_of(settings.seller_country or None, tax.treatment, tax.rate),
             treatment=tax.treatment.value,
             rate=rate_text(tax),
             net=format_money(net_minor, currency),

@@ -77,8 +77,12 @@ class InvoiceFee(msgspec.Struct, frozen=True):
 
 
 class InvoiceTax(msgspec.Struct, frozen=True):
-    """The tax of all lines and fees with one treatment and rate. `net` is their sum, `rate` is in per cent."""
+    """The tax of all lines and fees with one treatment and rate. `net` is their sum, `rate` is in per cent.
 
+    `code` is that of `tax_codes.py`.
+    """
+
+    code: str
     treatment: Treatment
     rate: str | None
     net: str
