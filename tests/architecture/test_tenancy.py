@@ -39,6 +39,7 @@ ACROSS_ACCOUNTS = {
     "money/invoices/credit_notes/cancel_invoice.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/invoice_events.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/settle_invoice.py": "an invoice may bill several accounts",
+    "money/invoices/settle_difference.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/issuing/collect_orders.py": "orders of several accounts are billed together",
     "money/invoices/credit_notes/issue_credit_note.py": "an invoice may bill several accounts; also a job",
     "money/invoices/find_invoice.py": "finds an invoice for the operator, who names it by its number",
