@@ -4407,8 +4407,8 @@ export interface PersonExport {
 
 export interface PersonRecord {
   /**
-   * `order`, `event`, `certificate`, `checkout`, `estimate`, `mail`, `address_use` or `audit_entry`. New types may be
-   * added.
+   * `order`, `buyer`, `event`, `certificate`, `checkout`, `estimate`, `mail`, `address_use` or `audit_entry`. New types
+   * may be added.
    */
   type: string;
   /** Id, or number of a certificate. */

@@ -12,6 +12,7 @@ TEXTS = {"text", "text[]", "bytea", "jsonb", "json"}
 ERASED = {
     "orders": "email beneficiary metadata idempotency_key external_id reference cancel_reason request_digest "
     "wire_document",
+    "order_buyers": "name company street postcode city vat_id reference",
     "events": "document",
     "checkouts": "email beneficiary_name external_id reference metadata idempotency_key redirect_url request_digest",
     "certificates": "record state_reason",
@@ -109,6 +110,7 @@ KEPT = {
     "metadata_keys": {"key": "names of fields, not values", "scanned_id": "of an order"},
     "metadata_totals": {"currency key status": WORDS},
     "order_deltas": {"currency": SELLER},
+    "order_buyers": {"country": "names nobody"},
     "order_lines": {"bundle_name primary_image": SELLER},
     "order_totals": {"currency": SELLER},
     "order_projects": {"project_logo project_name project_slug project_type": SELLER},

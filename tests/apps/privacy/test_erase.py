@@ -8,6 +8,8 @@ from tests.apps.privacy.everywhere import columns_with, read_sums
 from tests.apps.privacy.scene import EMAIL, NAME, Persons
 from tests.support.world import TESTER
 from tonne.apps.privacy.model import PersonInUse
+from tonne.platform.values.context import replace
+from tonne.selling.orders.buyer import BuyerDetails, find_buyer, save_buyer
 from tonne.selling.orders.totals.fold_totals import FoldTotals
 from tonne.selling.orders.totals.metadata_totals import CountMetadata, set_keys
 
@@ -301,3 +303,26 @@ INSERT INTO audit_packs (organisation_id, mode, id, first_day, last_day, status,
 SELECT organisation_id, mode, 'pck_' || row_number() OVER (), now(), now(), 'ready', 'user:usr_1', now(), now()
 FROM organisation_modes
 """
+
+
+async def test_what_the_buyer_stated_is_erased_with_the_payer_and_a_present_is_not(persons: Persons) -> None:
+    """Bob pays, and the certificate is in Ada's name."""
+    orders = [await persons.buys("bob@example.com", NAME) for _ in range(2)]
+    stated = BuyerDetails(
+        name="Bob Weber", street="Weg 1", postcode="20457", city="Hamburg", country="DE", reference=f"for {NAME}"
+    )
+    scope = persons.world.ours_test.scope
+    async with persons.database.transaction() as tx:
+        for order_id in orders:
+            await save_buyer(tx, scope, order_id, stated)
+    [record] = [each for each in await persons.export("bob weber") if each.id == orders[0] and each.kind == "buyer"]
+    assert record.data["street"] == "Weg 1"
+
+    await persons.erase(NAME)
+    assert await persons.database.run(find_buyer, scope, orders[0]) == replace(stated, reference="for erased")
+    await persons.erase("Bob Weber")
+    erased = dict.fromkeys(("name", "street", "postcode", "city", "reference"), "erased")
+    for order_id in orders:
+        assert await persons.database.run(find_buyer, scope, order_id) == BuyerDetails(country="DE", **erased)
+    assert await columns_with(persons.database, "Bob Weber", "Weg 1") == set()
+    await persons.check_invariants()

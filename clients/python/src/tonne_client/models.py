@@ -4870,8 +4870,8 @@ class PersonRecord(Model):
     """PersonRecord"""
 
     type: str
-    """`order`, `event`, `certificate`, `checkout`, `estimate`, `mail`, `address_use` or `audit_entry`. New types may be
-    added.
+    """`order`, `buyer`, `event`, `certificate`, `checkout`, `estimate`, `mail`, `address_use` or `audit_entry`. New
+    types may be added.
     """
     id: str | None
     """Id, or number of a certificate."""

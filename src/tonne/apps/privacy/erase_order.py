@@ -22,6 +22,7 @@ from tonne.platform.values.context import By, Scope, replace, to_wire
 from tonne.platform.values.erased import ERASED
 from tonne.selling.estimates import person_store as estimates
 from tonne.selling.orders import store
+from tonne.selling.orders.buyer import TEXTS, BuyerDetails, find_buyer, save_buyer
 from tonne.selling.orders.mails.order_mail_store import list_unmailed
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.move_order import person_erased_event
@@ -48,8 +49,11 @@ async def erase_order(tx: Connection, person: Person, item: Item, counts: Counts
     own_refunds = await refunds.lock_texts(tx, scope, order.id)
     own_certificates = await certificates.lock_certificates(tx, scope, order.id)
     stored = await events.list_of_order(tx, scope, order.id, created_at=order.created_at)
-    plan = _plan(person, order, checkout, own_certificates, stored)
+    buyer = await find_buyer(tx, scope, order.id)
+    plan = _plan(person, order, checkout, own_certificates, stored, buyer=buyer)
     erased = await _erase_order(tx, order, plan)
+    if buyer is not None:
+        await save_buyer(tx, scope, order.id, _buyer(person, buyer, plan))
     if checkout is not None:
         await erase_checkout(tx, scope, checkout, plan, counts)
     for refund in own_refunds:
@@ -112,6 +116,8 @@ def _plan(
     checkout: CheckoutTexts | None,
     own_certificates: list[OwnCertificate],
     stored: list[StoredEvent],
+    *,
+    buyer: BuyerDetails | None,
 ) -> Plan:
     """The person who paid owns the address and the private name; one who is only named owns the name."""
     kept = {order.account_beneficiary, ERASED} | (set() if is_private(order) else {order.beneficiary})
@@ -126,6 +132,8 @@ def _plan(
     erases_email = any(owns(person, email, None) for email in addresses)
     erases_name = bool(private) and (erases_email or any(map(person.is_called, private)))
     values = {person.value, *(addresses if erases_email else ()), *(private if erases_name else ())}
+    if buyer is not None and buyer.name and erases_email:
+        values.add(buyer.name)
     lower = frozenset(email.lower() for email in addresses) if erases_email else frozenset()
     return Plan(erases_email, erases_name, redaction_of(values), lower, frozenset(kept))
 
@@ -146,6 +154,14 @@ async def _erase_order(tx: Connection, order: Order, plan: Plan) -> Order:
     reason = plan.redaction.text(await find_cancel_reason(tx, order.scope, order.id))
     await store.erase_person(tx, erased, reason, order_document(erased))
     return erased
+
+
+def _buyer(person: Person, buyer: BuyerDetails, plan: Plan) -> BuyerDetails:
+    """All of it, if the person paid or is the buyer. Issued documents keep their own copy."""
+    texts = {name: getattr(buyer, name) for name in TEXTS if getattr(buyer, name)}
+    if plan.erases_email or person.is_called(buyer.name):
+        return replace(buyer, **dict.fromkeys(texts, ERASED))
+    return replace(buyer, **{name: plan.redaction.text(text) for name, text in texts.items()})
 
 
 async def erase_checkout(tx: Connection, scope: Scope, checkout: CheckoutTexts, plan: Plan, counts: Counts) -> None:

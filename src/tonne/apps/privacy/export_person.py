@@ -22,6 +22,7 @@ from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Scope, to_wire
 from tonne.selling.accounts import person_store
 from tonne.selling.estimates.person_store import find_texts, scan_estimates
+from tonne.selling.orders.buyer import BuyerDetails, list_buyers
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_mail_store import list_unmailed
 from tonne.selling.orders.model import BeneficiaryKind, Order, OrderKey, OrderStatus
@@ -128,8 +129,12 @@ async def _scan(connection: Connection, scope: Scope, scan: _Scan, terms: Sequen
 async def _check_orders(connection: Connection, search: Search, items: list[Item]) -> list[Item]:
     redaction, found = redaction_of([search.person.value]), list[Item]()
     for scope, own in by_scope(items):
+        buyers = await list_buyers(connection, scope, [each.id for each in own])
         for order in await load_orders(connection, [OrderKey(scope.account_id, each.id) for each in own]):
-            if owns(search.person, order.email, order.beneficiary if is_private(order) else None):
+            buyer = buyers.get(order.id, BuyerDetails())
+            if owns(search.person, order.email, order.beneficiary if is_private(order) else None) or owns(
+                search.person, None, buyer.name
+            ):
                 found.append(Item(scope, order.id))
             elif redaction.changes(
                 order.metadata,
@@ -137,6 +142,7 @@ async def _check_orders(connection: Connection, search: Search, items: list[Item
                 order.external_id,
                 order.reference,
                 await find_cancel_reason(connection, scope, order.id),
+                *buyer.texts,
             ):
                 found.append(Item(scope, order.id, is_own=False))
     return found
@@ -208,7 +214,7 @@ def is_private(order: Order) -> bool:
 
 
 class PersonRecord(msgspec.Struct, frozen=True):
-    """`kind` is order, event, certificate, checkout, estimate, mail, address_use, transfer or audit_entry."""
+    """`kind` is order, buyer, event, certificate, checkout, estimate, mail, address_use, transfer or audit_entry."""
 
     kind: str
     id: str | None
@@ -250,9 +256,12 @@ async def _order_records(connection: Connection, found: Found) -> list[PersonRec
     for scope, items in by_scope(found.orders):
         ids = [each.id for each in items]
         checkouts = {each.order_id: each for each in await list_texts(connection, scope, [], ids)}
+        buyers = await list_buyers(connection, scope, ids)
         for order in await load_orders(connection, [OrderKey(scope.account_id, id_) for id_ in ids]):
             shown = msgspec.json.decode(order_document(order))
             records.append(PersonRecord("order", order.id, order.created_at, True, shown))
+            if order.id in buyers:
+                records.append(PersonRecord("buyer", order.id, order.created_at, True, asdict(buyers[order.id])))
             if order.id in checkouts:
                 records.append(_checkout(checkouts[order.id]))
             for certificate in await list_certificates(connection, scope, order.id):

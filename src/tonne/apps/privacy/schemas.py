@@ -47,7 +47,7 @@ class PersonRecordOut(msgspec.Struct):
     type: Annotated[
         str,
         Meta(
-            description="`order`, `event`, `certificate`, `checkout`, `estimate`, `mail`, `address_use` or "
+            description="`order`, `buyer`, `event`, `certificate`, `checkout`, `estimate`, `mail`, `address_use` or "
             "`audit_entry`. New types may be added.",
             examples=["order"],
         ),

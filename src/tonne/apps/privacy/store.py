@@ -77,6 +77,7 @@ UNION SELECT lower(recipient) FROM mails, unnest(recipients) AS recipient
 LIST_NAMES = """
 SELECT DISTINCT beneficiary AS value FROM orders WHERE beneficiary_kind = 'person'
 UNION SELECT beneficiary_name FROM checkouts WHERE beneficiary_kind = 'person'
+UNION SELECT name FROM order_buyers WHERE name IS NOT NULL
 """
 
 

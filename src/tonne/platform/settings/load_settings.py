@@ -144,6 +144,10 @@ _PARSED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("TONNE_MINIMUM_ORDER is not valid: {}.", lambda settings: parse_amounts(settings.minimum_order)),
     (f"TONNE_BANK_REFUND_MINIMUM must be {_LIMITS}", lambda settings: parse_limits(settings.bank_refund_minimum)),
     (f"TONNE_PAYMENT_TOLERANCE must be {_LIMITS}", lambda settings: parse_limits(settings.payment_tolerance)),
+    (
+        f"TONNE_SIMPLIFIED_INVOICE_UP_TO must be {_LIMITS}",
+        lambda settings: parse_limits(settings.simplified_invoice_up_to),
+    ),
     (f"TONNE_REFUND_APPROVAL_ABOVE must be {_LIMITS}", lambda settings: parse_limits(settings.refund_approval_above)),
     (
         "TONNE_SELLER_VAT_ID: {}",

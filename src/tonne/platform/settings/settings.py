@@ -192,6 +192,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tax_rate: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?\Z")] = "0"
     seller_language: Literal["en", "de", "fr", "es", "it", "nl"] = "en"
     cash_accounting: bool = False
+    simplified_invoice_up_to: Annotated[str, msgspec.Meta(max_length=1000)] = "EUR 100"
     tax_note_exempt_en: _TaxNote = ""
     tax_note_exempt_de: _TaxNote = ""
     tax_note_exempt_fr: _TaxNote = ""

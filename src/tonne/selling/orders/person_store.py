@@ -14,14 +14,17 @@ WITH batch AS MATERIALIZED (
     SELECT id, email, beneficiary, beneficiary_kind, metadata, idempotency_key, external_id, reference,
            cancel_reason
     FROM orders WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3
+), stated AS (
+    SELECT order_id, concat_ws(' ', name, company, street, postcode, city, vat_id, reference) AS texts
+    FROM order_buyers WHERE account_id = $1 AND order_id > $2 AND order_id <= (SELECT max(id) FROM batch)
 )
 SELECT (SELECT max(id) FROM batch) AS last_id,
-       ARRAY (SELECT id FROM batch
+       ARRAY (SELECT id FROM batch LEFT JOIN stated ON stated.order_id = batch.id
               WHERE lower(email) = ANY ($4::text[])
                  OR beneficiary_kind = 'person' AND lower(beneficiary) = ANY ($4::text[])
                  OR EXISTS (SELECT FROM unnest($4::text[]) AS term
                             WHERE strpos(lower(concat_ws(' ', metadata, idempotency_key, external_id, reference,
-                                                         cancel_reason)), term) > 0)
+                                                         cancel_reason, stated.texts)), term) > 0)
               ORDER BY id) AS found
 """
 

@@ -828,6 +828,24 @@ CREATE TABLE order_links (
 );
 CREATE INDEX order_links_by_order ON order_links (order_id);
 
+-- Whom the tax document of an order names, as the customer stated it at checkout. Documents keep a copy of their own.
+CREATE TABLE order_buyers (
+    account_id   text NOT NULL,
+    order_id     text NOT NULL,
+    is_business  boolean NOT NULL,
+    name         text CHECK (length(name) BETWEEN 1 AND 200),
+    company      text CHECK (length(company) BETWEEN 1 AND 200),
+    street       text CHECK (length(street) BETWEEN 1 AND 200),
+    postcode     text CHECK (length(postcode) BETWEEN 1 AND 20),
+    city         text CHECK (length(city) BETWEEN 1 AND 100),
+    country      text CHECK (country ~ '^[A-Z]{2}$'),
+    vat_id       text CHECK (length(vat_id) BETWEEN 1 AND 50),
+    -- The buyer's own; `reference` of the order is the client's.
+    reference    text CHECK (length(reference) BETWEEN 1 AND 100),
+    PRIMARY KEY (account_id, order_id),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+
 -- Mails about the money of an order that a worker has still to compose. A row is deleted with the mail's insertion.
 CREATE TABLE order_mails (
     account_id       text NOT NULL,

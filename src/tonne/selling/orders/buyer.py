@@ -1,0 +1,63 @@
+"""Who buys at checkout, for the tax document of the order: a private person or a business."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tonne.platform.db.database import Connection, parameters_of, value_of, value_or_none
+from tonne.platform.values.context import Scope
+
+
+class BuyerDetails(Struct, frozen=True, kw_only=True):
+    """What the customer stated. A business has a company and may have the other details; a person has a name."""
+
+    is_business: bool = False
+    name: str | None = None
+    company: str | None = None
+    street: str | None = None
+    postcode: str | None = None
+    city: str | None = None
+    # ISO 3166, two letters.
+    country: str | None = None
+    vat_id: str | None = None
+    # The buyer's own, such as the number of a purchase order.
+    reference: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What may name a person."""
+        return tuple(filter(None, (getattr(self, name) for name in TEXTS)))
+
+
+TEXTS = ("name", "company", "street", "postcode", "city", "vat_id", "reference")
+COLUMNS = "is_business, name, company, street, postcode, city, country, vat_id, reference"
+SAVE_BUYER = f"""
+INSERT INTO order_buyers (account_id, order_id, {COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (account_id, order_id) DO UPDATE SET
+    (is_business, name, company, street, postcode, city, country, vat_id, reference)
+    = ($3, $4, $5, $6, $7, $8, $9, $10, $11)
+"""  # noqa: S608 - columns above
+
+
+async def save_buyer(tx: Connection, scope: Scope, order_id: str, buyer: BuyerDetails) -> None:
+    """Of an order that is not paid yet, or of a person who is erased. Documents keep what they were issued with."""
+    await tx.execute(SAVE_BUYER, scope.account_id, order_id, *parameters_of(buyer, COLUMNS))
+
+
+FIND_BUYER = f"SELECT {COLUMNS} FROM order_buyers WHERE account_id = $1 AND order_id = $2"  # noqa: S608 - columns above
+
+
+async def find_buyer(connection: Connection, scope: Scope, order_id: str) -> BuyerDetails | None:
+    """None if the customer stated nothing, and for every order that was not placed at checkout."""
+    return value_or_none(BuyerDetails, await connection.fetchrow(FIND_BUYER, scope.account_id, order_id))
+
+
+LIST_BUYERS = f"""
+SELECT order_id, {COLUMNS} FROM order_buyers WHERE account_id = $1 AND order_id = ANY ($2::text[])
+"""  # noqa: S608 - columns above
+
+
+async def list_buyers(connection: Connection, scope: Scope, order_ids: Sequence[str]) -> dict[str, BuyerDetails]:
+    """By the id of the order."""
+    rows = await connection.fetch(LIST_BUYERS, scope.account_id, order_ids)
+    return {row["order_id"]: value_of(BuyerDetails, row) for row in rows}
