@@ -1,6 +1,7 @@
 """After an erasure nothing names the person, and everything else is as it was."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -321,7 +322,7 @@ async def test_what_the_buyer_stated_is_erased_with_the_payer_and_a_present_is_n
     await persons.erase(NAME)
     assert await persons.database.run(find_buyer, scope, orders[0]) == replace(stated, reference="for erased")
     await persons.erase("Bob Weber")
-    erased = dict.fromkeys(("name", "street", "postcode", "city", "reference"), "erased")
+    erased: dict[str, Any] = dict.fromkeys(("name", "street", "postcode", "city", "reference"), "erased")
     for order_id in orders:
         assert await persons.database.run(find_buyer, scope, order_id) == BuyerDetails(country="DE", **erased)
     assert await columns_with(persons.database, "Bob Weber", "Weg 1") == set()

@@ -158,9 +158,10 @@ async def _erase_order(tx: Connection, order: Order, plan: Plan) -> Order:
 
 def _buyer(person: Person, buyer: BuyerDetails, plan: Plan) -> BuyerDetails:
     """All of it, if the person paid or is the buyer. Issued documents keep their own copy."""
-    texts = {name: getattr(buyer, name) for name in TEXTS if getattr(buyer, name)}
+    texts: dict[str, Any] = {name: getattr(buyer, name) for name in TEXTS if getattr(buyer, name)}
     if plan.erases_email or person.is_called(buyer.name):
-        return replace(buyer, **dict.fromkeys(texts, ERASED))
+        texts = dict.fromkeys(texts, ERASED)
+        return replace(buyer, **texts)
     return replace(buyer, **{name: plan.redaction.text(text) for name, text in texts.items()})
 
 
