@@ -137,6 +137,11 @@ class Story:
     async def numbered(self, *words: str) -> Words:
         return (await self.invoice(), *words)
 
+    async def settled_by_hand(self, *words: str) -> Words:
+        reference = await self.invoice()
+        self.run("invoice", "settle", reference)
+        return (reference, *words)
+
     async def on_credit(self, *words: str) -> Words:
         """The invoice of an order that was fulfilled before it was paid."""
         reference = await self.invoice()

@@ -49,7 +49,7 @@ NOT_AUDITED = {
         "prints a link; with a personal token audited: see test_login.py",
     ),
     **dict.fromkeys(("login", "logout"), "changes nothing in the database: the token is kept in a file"),
-    "record-run": "records a run for the metrics",
+    **dict.fromkeys(("record-run", "restore-test"), "records a run for the metrics"),
 }
 
 # Live invoices with tax wait for it.
@@ -129,6 +129,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "retirement import": lambda story: story.confirm_retirements(),
     "lot invalidate": lambda story: story.used_lot(),
     "lot resolve": lambda story: story.invalid_lot(),
+    "invoice clear-settled": lambda story: story.settled_by_hand("--difference", "bank_fees"),
     "key limit": lambda story: story.words(story.world.ours_test.key_id, "100"),
     "account close": lambda story: story.account("--reason", "Ended"),
     "account reopen": lambda story: story.account(),

@@ -219,7 +219,7 @@ def settle(number: str, mode: Mode | None, note: str, received: str | None, diff
 @click.option("--difference", type=EnumChoice(DifferenceKind), required=True, help="How to book what never arrived.")
 @click.option("--note", default="", help="Why, for the audit log.")
 def clear(number: str, mode: Mode | None, difference: DifferenceKind, note: str) -> None:
-    """Book what never arrived of an invoice that was settled by hand. NUMBER is 123 or TN-LIVE-000123."""
+    """Book what never arrived after a settlement by hand. NUMBER is 123 or TN-LIVE-000123."""
     settings = settings_from_environment()
 
     async def work(tx: Connection, found: Invoice) -> tuple[Invoice, int]:

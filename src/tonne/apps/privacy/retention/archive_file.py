@@ -3,6 +3,7 @@
 The file appears under its name only after it was read again from the disk and found complete.
 """
 
+import contextlib
 import gzip
 import hashlib
 import os
@@ -75,8 +76,10 @@ class ArchiveWriter:
         try:
             create_private_folder(folder)
             for left in folder.glob(f"{self._path.name}.*.unfinished"):
-                if time.time() - left.stat().st_mtime > _LEFT_AFTER_S:
-                    left.unlink(missing_ok=True)
+                # The process that writes it may have finished, and renamed it.
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - left.stat().st_mtime > _LEFT_AFTER_S:
+                        left.unlink()
             self._file = os.fdopen(os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         except OSError as error:
             raise _not_written(self._path, error) from error
