@@ -19,11 +19,12 @@ _TRIGGER = re.compile(
 
 @dataclass(frozen=True)
 class Trigger:
-    """`body` is the text of its function."""
+    """`body` is the text of its function. `package` has it in its section: it may note changes of earlier tables."""
 
     name: str
     table: str
     body: str
+    package: str
 
 
 @cache
@@ -61,4 +62,9 @@ def packages_of_tables() -> dict[str, str]:
 @cache
 def triggers() -> tuple[Trigger, ...]:
     functions = dict(_FUNCTION.findall(schema()))
-    return tuple(Trigger(name, table, functions[function]) for name, table, function in _TRIGGER.findall(schema()))
+    return tuple(
+        Trigger(name, table, functions[function], f"{area}/{package}")
+        for area in ORDER
+        for package, section in sections(area).items()
+        for name, table, function in _TRIGGER.findall(section)
+    )

@@ -24,7 +24,7 @@ def _owners() -> dict[str, set[str]]:
             owners[table].add(statement.module.package_name)
     for trigger in triggers():
         for table in changed_tables(trigger.body):
-            owners[table].add(packages_of_tables()[trigger.table])
+            owners[table].add(trigger.package)
     return owners
 
 
@@ -77,7 +77,7 @@ def test_triggers_write_only_tables_of_their_package() -> None:
         trigger.name
         for trigger in triggers()
         for table in changed_tables(trigger.body)
-        if grouped[table] != grouped[trigger.table]
+        if grouped[table] != trigger.package
     }
     assert foreign == set(), "call a function of the other package in the same transaction"
 

@@ -80,6 +80,7 @@ class Debts(Billing):
 
     async def balances(self) -> dict[LedgerAccount, int]:
         """The balances of the live books. The doctor finds nothing wrong."""
+        await self.post_entries()
         await self.check_invariants()
         async with self.database.connection() as connection:
             period = Period(Mode.LIVE, MARCH.replace(year=2025), MARCH.replace(year=2028))

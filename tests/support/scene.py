@@ -11,6 +11,7 @@ from tests.support.clock import ManualClock
 from tests.support.orders import place
 from tonne.apps.cli.operations.doctor import ALL_INVARIANTS, examine
 from tonne.apps.wiring.app import Services
+from tonne.money.accounting.books.post_entries import PostEntries
 from tonne.money.receipts.mail_orders import MailOrders
 from tonne.platform.db.database import Database
 from tonne.platform.db.invariant import FOR_CHECKS, InvariantCheck, RowCheck, group_by_scan
@@ -60,6 +61,10 @@ class Scene:
             if not any([await job.run_once() for job in jobs]):
                 return
         raise AssertionError(f"the jobs still find something to do after {MAX_ROUNDS} rounds")
+
+    async def post_entries(self) -> None:
+        """Post what is due to the journal."""
+        await self.run_jobs(PostEntries(self.database, self.clock))
 
     async def until(self, condition: Callable[[], Awaitable[object]]) -> None:
         deadline = time.monotonic() + WITHIN_S

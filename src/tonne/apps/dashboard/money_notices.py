@@ -24,5 +24,4 @@ MONEY_NOTICES = {
     "refund_declined": "The refund is declined.",
     "refund_retried": "The refund is tried again now.",
     "refund_settled": "The refund is recorded as paid back.",
-    "month_summed": "The totals of the month are computed.",
 }

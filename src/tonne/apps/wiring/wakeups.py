@@ -61,6 +61,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "mail_password_links": _wakeups([], _KIND.MAILS),
     "send_mails": _wakeups([_KIND.MAILS]),
     "make_partitions": _wakeups([]),
+    "post_entries": _wakeups([]),
     "fold_order_totals": _wakeups([]),
     "fold_estimate_counts": _wakeups([]),
     "count_metadata": _wakeups([]),

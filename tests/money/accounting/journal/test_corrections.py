@@ -50,11 +50,13 @@ def scene(services: Services, world: World) -> RefundScene:
 
 
 async def _march(scene: Scene, mode: Mode) -> list[JournalEntry]:
+    await scene.post_entries()
     async with scene.database.transaction() as tx:
         return [each async for each in read_entries_any_account(tx, Period(mode, MARCH, APRIL))]
 
 
 async def _balances(scene: Scene, mode: Mode) -> dict[LedgerAccount, int]:
+    await scene.post_entries()
     async with scene.database.connection() as connection:
         found = await sum_balances_any_account(connection, Period(mode, MARCH, MAY))
     return {each.account: each.amount_minor for each in found}

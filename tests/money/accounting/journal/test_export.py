@@ -12,6 +12,7 @@ from tests.architecture.source import ROOT
 from tonne.money.accounting.journal.export import CSV_HEAD, beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount, Posting
 from tonne.platform.values.amounts import DECIMALS
+from tonne.platform.values.context import replace
 
 ACCOUNTS = st.sampled_from(LedgerAccount)
 AMOUNTS = st.integers(-(10**12), 10**12).filter(bool)
@@ -63,12 +64,24 @@ def test_amounts_have_the_decimals_of_their_currency() -> None:
 
 
 def test_csv_has_debits_and_credits_in_columns_and_runs_no_formula() -> None:
-    postings = (Posting(LedgerAccount.BANK, "EUR", 1234), Posting(LedgerAccount.TAX, "EUR", -1234))
+    postings = (Posting(LedgerAccount.BANK, "EUR", 1234), Posting(LedgerAccount.TAX, "EUR", -1234, "DE-S-19"))
     text = csv_head() + csv_entry(entry(*postings, subject="=1+1"))
     head, debit, credit = csv.reader(io.StringIO(text))
     assert tuple(head) == CSV_HEAD
-    assert debit[3:8] == ["Assets:Bank", "EUR", "12.34", "", "'=1+1"]
-    assert credit[3:7] == ["Liabilities:Tax", "EUR", "", "12.34"]
+    assert debit[3:10] == ["Assets:Bank", "", "EUR", "12.34", "", "", "'=1+1"]
+    assert credit[3:8] == ["Liabilities:Tax", "DE-S-19", "EUR", "", "12.34"]
+
+
+def test_an_entry_says_when_it_happened_and_what_it_corrects() -> None:
+    postings = (Posting(LedgerAccount.BANK, "EUR", 5), Posting(LedgerAccount.TAX, "EUR", -5, "DE-S-19"))
+    late = replace(entry(*postings), version=2, happened_on=date(2026, 10, 30))
+    [row, _] = csv.DictReader(io.StringIO(csv_head() + csv_entry(late)))
+    assert (row["entry"], row["corrects"], row["happened_on"]) == ("captured:chg_1:2", "captured:chg_1", "2026-10-30")
+    text = beancount_head(date(2026, 11, 1), {"DE-S-19"}) + beancount_entry(late)
+    assert '  corrects: "captured:chg_1"' in text
+    assert "  Liabilities:Tax:DE-S-19  -0.05 EUR" in text
+    _, errors, _ = loader.load_string(text)
+    assert errors == []
 
 
 def test_the_documentation_lists_all_accounts() -> None:

@@ -2,6 +2,7 @@
 
 import random
 
+import asyncpg
 import pytest
 
 from tests.money.accounting.journal.month import Month
@@ -9,8 +10,11 @@ from tests.support.clock import ManualClock
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.invariants import INVARIANTS
+from tonne.money.accounting.journal.model import LedgerAccount
+from tonne.money.accounting.journal.sources import SOURCES, TABLE_OF_KIND
+from tonne.platform.db.database import Database
 
-BALANCED, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)
+BALANCED, POSTED, TOTALS, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,44 @@ async def test_books_that_contradict_each_other_are_reported(
     month = Month(services, world, clock, random.Random(1))  # noqa: S311 - repeatable on purpose
     await month.begin()
     await month.work()
+    await month.post_entries()
     assert await month.breaches() == {}
     await month.execute(statement)
     assert name in await month.breaches()
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        ("UPDATE ledger_postings SET amount_minor = amount_minor + 1 WHERE account = 'Assets:Receivables'", "posted"),
+        ("DELETE FROM ledger_entries WHERE kind = 'invoiced'", "posted totals"),
+        ("UPDATE ledger_totals SET debit_minor = debit_minor + 1", "totals"),
+        ("UPDATE invoices SET total_minor = total_minor + 1", "posted"),
+    ],
+)
+async def test_books_that_differ_from_the_records_are_reported(
+    services: Services, world: World, clock: ManualClock, statement: str, names: str
+) -> None:
+    month = Month(services, world, clock, random.Random(1))  # noqa: S311 - repeatable on purpose
+    await month.begin()
+    await month.work()
+    await month.post_entries()
+    async with month.database.transaction() as tx:
+        await tx.execute("SET LOCAL session_replication_role = replica")
+        await tx.execute(statement)
+    found = await month.breaches()
+    assert (POSTED in found, TOTALS in found) == ("posted" in names, "totals" in names or "postings" in statement)
+
+
+@pytest.mark.parametrize(("table", "column"), [("ledger_entries", "subject"), ("ledger_postings", "home_minor")])
+async def test_stored_entries_cannot_be_changed(db: Database, table: str, column: str) -> None:
+    for statement in (f"UPDATE {table} SET {column} = NULL", f"DELETE FROM {table}", f"TRUNCATE {table}"):
+        with pytest.raises(asyncpg.RaiseError, match="is append-only"):
+            async with db.transaction() as tx:
+                await tx.execute(statement)
+
+
+async def test_every_account_and_kind_can_be_stored(db: Database) -> None:
+    async with db.connection() as connection:
+        assert await connection.fetchval("SELECT enum_range(NULL::ledger_account)::text[]") == [*LedgerAccount]
+    assert {source.kind for source in SOURCES} == TABLE_OF_KIND.keys()

@@ -45,6 +45,7 @@ class Gateway(Scene):
             await match_payout(tx, name, transfer_id, by=TESTER.at(self.clock.now))
 
     async def balances(self) -> dict[LedgerAccount, int]:
+        await self.post_entries()
         async with self.database.connection() as connection:
             found = await sum_balances_any_account(connection, ALWAYS)
         return {posting.account: posting.amount_minor for posting in found}

@@ -72,6 +72,7 @@ async def test_the_books_agree_with_bank_gateway_and_doctor(
 
 
 async def check(month: Month) -> None:
+    await month.post_entries()
     await month.check_invariants()
     test, live = await balances(month, Mode.TEST), await balances(month, Mode.LIVE)
     at_gateway = await month.fetchval(AT_GATEWAY)

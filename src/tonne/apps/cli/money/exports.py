@@ -20,9 +20,6 @@ from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.values.context import Mode
 
-# Before the first entry of any installation.
-BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)
-
 
 class JournalFormat(StrEnum):
     CSV = "csv"
@@ -82,10 +79,15 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
     async def work(tx: Connection) -> int:
         count, days = 0, (period.end - period.start).days
         with _opened(output) as stream:
-            stream.write(csv_head() if format_ is JournalFormat.CSV else beancount_head(month.date()))
+            if format_ is JournalFormat.CSV:
+                stream.write(csv_head())
+            else:
+                until = read_journal.Period(mode, read_journal.BEGINNING, period.end)
+                codes = {each.tax_code for each in await read_journal.sum_turnover_any_account(tx, until)}
+                stream.write(beancount_head(month.date(), codes - {""}))
             if opening_balances and (
                 opening := await read_journal.read_opening_any_account(
-                    tx, read_journal.Period(period.mode, BEGINNING, month)
+                    tx, read_journal.Period(period.mode, read_journal.BEGINNING, month)
                 )
             ):
                 stream.write(WRITERS[format_](opening))
@@ -112,14 +114,14 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
 @output_options
 def balances(month: datetime | None, mode: Mode, output: Output) -> None:
     """Show the balance of each account of the journal, per currency."""
-    start, end = (BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
+    start, end = (read_journal.BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
 
     async def work(tx: Connection) -> list[Posting]:
         return await read_journal.sum_balances_any_account(tx, read_journal.Period(mode, start, end))
 
     found = run_in_snapshot(work)
     columns: list[ValueColumn[Posting]] = [
-        ValueColumn("account", lambda posting: posting.account),
+        ValueColumn("account", lambda posting: posting.account_name),
         MoneyColumn("balance", lambda posting: posting.amount_minor, lambda posting: posting.currency),
     ]
     output.print_rows(found, columns, empty="Nothing is booked.")

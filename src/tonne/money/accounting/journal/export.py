@@ -5,13 +5,13 @@ import io
 from collections.abc import Iterable
 from datetime import date
 
-from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount, Posting
+from tonne.money.accounting.journal.model import TAX_ACCOUNTS, JournalEntry, LedgerAccount, Posting
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money
 
 CSV_HEAD = (
-    *("date", "entry", "kind", "account", "currency", "debit", "credit"),
-    *("subject", "organisation_id", "description"),
+    *("date", "entry", "kind", "account", "tax_code", "currency", "debit", "credit", "home_amount"),
+    *("subject", "organisation_id", "description", "happened_on", "corrects"),
 )
 
 
@@ -21,10 +21,16 @@ def csv_head() -> str:
 
 def csv_entry(entry: JournalEntry) -> str:
     """One row per posting. Only text of others can be a formula: accounts, currencies and amounts are our own."""
-    before = entry.booked_on.isoformat(), escape_formula(f"{entry.kind}:{entry.source_id}"), entry.kind
+    before = entry.booked_on.isoformat(), escape_formula(entry.name), entry.kind
+    happened_on = "" if entry.happened_on is None else entry.happened_on.isoformat()
     after = escape_formula(entry.subject), entry.organisation_id or "", entry.description
     return _csv(
-        (*before, posting.account, posting.currency, *_debit_and_credit(posting), *after) for posting in entry.postings
+        (
+            *(*before, posting.account, posting.tax_code or "", posting.currency, *_debit_and_credit(posting)),
+            *("" if posting.home_minor is None else posting.home_minor, *after),
+            *(happened_on, escape_formula(entry.corrects)),
+        )
+        for posting in entry.postings
     )
 
 
@@ -39,18 +45,21 @@ def _csv(rows: Iterable[Iterable[str]]) -> str:
     return stream.getvalue()
 
 
-def beancount_head(opened_on: date) -> str:
+def beancount_head(opened_on: date, tax_codes: Iterable[str] = ()) -> str:
     """Opens all accounts, so that the text is complete by itself."""
-    lines = ['option "title" "Tonne"', *(f"{opened_on} open {account}" for account in LedgerAccount)]
+    of_codes = [f"{account}:{code}" for account in TAX_ACCOUNTS for code in sorted(tax_codes)]
+    lines = ['option "title" "Tonne"', *(f"{opened_on} open {account}" for account in (*LedgerAccount, *of_codes))]
     return "\n".join(lines) + "\n\n"
 
 
 def beancount_entry(entry: JournalEntry) -> str:
-    metadata = {"entry": f"{entry.kind}:{entry.source_id}", "organisation": entry.organisation_id}
+    happened_on = None if entry.happened_on is None else entry.happened_on.isoformat()
+    metadata = {"entry": entry.name, "organisation": entry.organisation_id}
+    metadata |= {"happened": happened_on, "corrects": entry.corrects}
     lines = [f"{entry.booked_on} * {_quoted(entry.description)} {_quoted(entry.subject)}"]
     lines += [f"  {name}: {_quoted(value)}" for name, value in metadata.items() if value]
     lines += [
-        f"  {posting.account}  {format_money(posting.amount_minor, posting.currency)} {posting.currency}"
+        f"  {posting.account_name}  {format_money(posting.amount_minor, posting.currency)} {posting.currency}"
         for posting in entry.postings
     ]
     return "\n".join(lines) + "\n\n"

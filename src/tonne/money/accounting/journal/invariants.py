@@ -1,20 +1,42 @@
 """What must hold in the books."""
 
 from tonne.money.accounting.journal.model import LedgerAccount
-from tonne.money.accounting.journal.sources import all_postings
+from tonne.money.accounting.journal.sources import TABLE_OF_KIND, all_postings
 from tonne.platform.db.invariant import Invariant, SharedScan
 
-# One row per mode and currency, so that the entries are computed once for all invariants.
+_TABLE_OF_KIND = ", ".join(f"('{kind}', '{table}')" for kind, table in TABLE_OF_KIND.items())
+# One row per mode and currency, so that the entries are computed once for all invariants. What waits to be booked may
+# differ.
 _BOOKS = SharedScan(f"""
-    books AS MATERIALIZED (
+    waiting AS MATERIALIZED (
+        SELECT DISTINCT of_table.kind, due.source_id
+        FROM ledger_due due JOIN (VALUES {_TABLE_OF_KIND}) AS of_table (kind, table_name) USING (table_name)
+    ), books AS MATERIALIZED (
         SELECT mode, currency, sum(bad_debts_minor) AS bad_debts_minor, -sum(deferred_minor) AS deferred_minor,
-               array_agg(format('%s %s (%s): %s %s too much', kind, source_id, subject, amount_minor, currency))
-                   FILTER (WHERE amount_minor <> 0) AS unbalanced
-        FROM (SELECT mode, kind, source_id, subject, currency, sum(amount_minor) AS amount_minor,
+               array_agg(format('%s %s: %s too much', kind, source_id, money_text(amount_minor, currency)))
+                   FILTER (WHERE amount_minor <> 0) AS unbalanced,
+               array_agg(format('%s %s: %s', kind, source_id, differences))
+                   FILTER (WHERE differences IS NOT NULL AND waiting.kind IS NULL) AS different
+        FROM (SELECT mode, kind, source_id, currency, sum(amount_minor)::bigint AS amount_minor,
                      sum(amount_minor) FILTER (WHERE account = '{LedgerAccount.BAD_DEBTS}') AS bad_debts_minor,
-                     sum(amount_minor) FILTER (WHERE account = '{LedgerAccount.DEFERRED}') AS deferred_minor
-              FROM ({all_postings("amount_minor <> 0")}) AS posting
-              GROUP BY mode, kind, source_id, subject, currency) AS entry
+                     sum(amount_minor) FILTER (WHERE account = '{LedgerAccount.DEFERRED}') AS deferred_minor,
+                     string_agg(format('%s is %s instead of %s', account,
+                                       money_text(coalesce(posted_minor, 0)::bigint, currency),
+                                       money_text(coalesce(amount_minor, 0)::bigint, currency)), ', ')
+                         FILTER (WHERE coalesce(amount_minor, 0) <> coalesce(posted_minor, 0)) AS differences
+              FROM (SELECT mode, kind, source_id, currency, account,
+                           sum(amount_minor) FILTER (WHERE NOT is_posted) AS amount_minor,
+                           sum(amount_minor) FILTER (WHERE is_posted) AS posted_minor
+                    FROM (SELECT mode, kind, source_id, currency, account, amount_minor, false AS is_posted
+                          FROM ({all_postings("amount_minor <> 0 AND at IS NOT NULL")}) AS computed
+                          UNION ALL
+                          SELECT entry.mode, entry.kind, entry.source_id, posting.currency,
+                                 posting.account || coalesce(':' || posting.tax_code, ''), posting.amount_minor, true
+                          FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id
+                         ) AS each
+                    GROUP BY mode, kind, source_id, currency, account) AS posting
+              GROUP BY mode, kind, source_id, currency) AS entry
+        LEFT JOIN waiting USING (kind, source_id)
         GROUP BY mode, currency
     )
 """)  # noqa: S608 - our own constants
@@ -27,6 +49,32 @@ INVARIANTS = (
         SELECT unnest(unbalanced) AS "where" FROM books
         """,
         _BOOKS,
+    ),
+    Invariant(
+        "what is booked equals the records that it is computed from",
+        "A record changed, and the difference was not booked.",
+        """
+        SELECT unnest(different) AS "where" FROM books
+        """,
+        _BOOKS,
+    ),
+    Invariant(
+        "the totals of the journal are the sums of its entries",
+        "A total of a month, or an entry, was changed.",
+        """
+        SELECT format('%s %s %s %s: %s in the totals, %s in the entries', mode, to_char(month, 'YYYY-MM'), account,
+                      tax_code, money_text(coalesce(total.amount_minor, 0), currency),
+                      money_text(coalesce(entry.amount_minor, 0), currency)) AS "where"
+        FROM (SELECT mode, month, account, tax_code, currency, debit_minor - credit_minor AS amount_minor
+              FROM ledger_totals) AS total
+        FULL JOIN (SELECT entry.mode, date_trunc('month', entry.booked_on)::date AS month, posting.account,
+                          coalesce(posting.tax_code, '') AS tax_code, posting.currency,
+                          sum(posting.amount_minor)::bigint AS amount_minor
+                   FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id
+                   GROUP BY 1, 2, 3, 4, 5) AS entry
+          USING (mode, month, account, tax_code, currency)
+        WHERE coalesce(total.amount_minor, 0) <> coalesce(entry.amount_minor, 0)
+        """,
     ),
     Invariant(
         "bad debts are what is written off and still open",

@@ -24,6 +24,8 @@ class LedgerAccount(StrEnum):
     # Money that arrived and pays for nothing: it is assigned or goes back.
     UNALLOCATED = "Liabilities:Unallocated-Receipts"
     TAX = "Liabilities:Tax"
+    # Tax of documents that is owed later: when the customer pays, or when the service is supplied.
+    TAX_NOT_DUE = "Liabilities:Tax-Not-Due"
     # Billed or paid, not yet delivered.
     DEFERRED = "Liabilities:Deferred-Revenue"
     # Transfers that an operator dealt with outside of Tonne.
@@ -38,14 +40,21 @@ class LedgerAccount(StrEnum):
     BANK_FEES = "Expenses:Bank-Fees"
     # Of payments, in both directions: too small to ask for, or to return.
     SMALL_DIFFERENCES = "Expenses:Small-Differences"
+    # Of amounts in the currency of the seller's country.
+    CURRENCY_DIFFERENCES = "Expenses:Currency-Differences"
     DISPUTE_LOSSES = "Expenses:Dispute-Losses"
+
+
+# Their postings have tax codes.
+TAX_ACCOUNTS = (LedgerAccount.TAX, LedgerAccount.TAX_NOT_DUE)
 
 
 class JournalSource(Struct, frozen=True):
     """A kind of business event that is booked.
 
     `sql` returns one row per posting: mode, at, source_id, subject (order, invoice or transfer), organisation_id,
-    currency, account, amount_minor. The postings of one source_id are one entry, and sum to zero per currency.
+    currency, account, amount_minor. The postings of one source_id are one entry, and sum to zero per currency. A tax
+    code follows the account after another colon: `Liabilities:Tax:DE-S-19`.
     """
 
     kind: str
@@ -57,6 +66,14 @@ class Posting(NamedTuple):
     account: LedgerAccount
     currency: str
     amount_minor: int
+    tax_code: str | None = None
+    # In the currency of the seller's country.
+    home_minor: int | None = None
+
+    @property
+    def account_name(self) -> str:
+        """With the tax code."""
+        return self.account if self.tax_code is None else f"{self.account}:{self.tax_code}"
 
 
 class JournalEntry(Struct, frozen=True):
@@ -68,6 +85,22 @@ class JournalEntry(Struct, frozen=True):
     organisation_id: str | None
     description: str
     postings: tuple[Posting, ...]
+    version: int = 1
+    # When it happened, if it was booked later because that month was closed.
+    happened_on: date | None = None
+
+    @property
+    def name(self) -> str:
+        return _name(self.kind, self.source_id, self.version)
+
+    @property
+    def corrects(self) -> str:
+        """The name of the entry that it corrects, or an empty text."""
+        return _name(self.kind, self.source_id, self.version - 1) if self.version > 1 else ""
+
+
+def _name(kind: str, source_id: str, version: int) -> str:
+    return f"{kind}:{source_id}" if version == 1 else f"{kind}:{source_id}:{version}"
 
 
 class Payout(Struct, frozen=True, kw_only=True):

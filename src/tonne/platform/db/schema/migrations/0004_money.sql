@@ -731,17 +731,218 @@ CREATE TABLE statement_uploads (
 );
 CREATE INDEX ON statement_uploads (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 
--- The sums of a month as they were when an operator computed them. Summing a month reads all its records.
-CREATE TABLE month_totals (
-    mode         mode NOT NULL,
-    -- Its first day.
-    month        date NOT NULL CHECK (extract(day FROM month) = 1),
-    -- Per account and currency: debits and credits.
-    totals       jsonb NOT NULL,
-    computed_at  timestamptz NOT NULL,
-    computed_by  text NOT NULL,
-    PRIMARY KEY (mode, month)
+CREATE TYPE ledger_account AS ENUM (
+    'Assets:Bank', 'Assets:Card-Clearing', 'Assets:Payouts-In-Transit', 'Assets:Disputed', 'Assets:Receivables',
+    'Assets:Settled-By-Hand', 'Assets:Credits', 'Liabilities:Unallocated-Receipts', 'Liabilities:Tax',
+    'Liabilities:Tax-Not-Due', 'Liabilities:Deferred-Revenue', 'Equity:Resolved-By-Hand', 'Income:Offsets',
+    'Income:Fees', 'Income:Refunds', 'Expenses:Cost-Of-Credits', 'Expenses:Gateway-Fees', 'Expenses:Bad-Debts',
+    'Expenses:Bank-Fees', 'Expenses:Small-Differences', 'Expenses:Currency-Differences', 'Expenses:Dispute-Losses'
 );
+
+-- What is booked. A worker compares what a business event should book with what is stored for it, and adds the
+-- difference as the next version. The month of `booked_on` was open then.
+CREATE TABLE ledger_entries (
+    id               bigint GENERATED ALWAYS AS IDENTITY,
+    event_at         timestamptz NOT NULL,
+    -- The previous version.
+    corrects         bigint,
+    booked_on        date NOT NULL,
+    version          smallint NOT NULL CHECK (version > 0),
+    kind             text NOT NULL,
+    source_id        text NOT NULL,
+    mode             mode NOT NULL,
+    organisation_id  text,
+    -- What people call it: the number of a document, the id of an order. Null: the source's id.
+    subject          text,
+    PRIMARY KEY (booked_on, id),
+    UNIQUE (source_id, kind, version),
+    CHECK ((version = 1) = (corrects IS NULL))
+);
+CREATE TRIGGER ledger_entries_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The postings of an entry sum to zero per currency. No foreign key: one statement inserts both.
+CREATE TABLE ledger_postings (
+    entry_id      bigint NOT NULL,
+    -- Debits are positive.
+    amount_minor  bigint NOT NULL CHECK (amount_minor <> 0),
+    -- In the currency of the seller's country, where that is known.
+    home_minor    bigint,
+    account       ledger_account NOT NULL,
+    currency      text NOT NULL,
+    tax_code      text
+);
+CREATE INDEX ledger_postings_of_entry ON ledger_postings (entry_id);
+CREATE TRIGGER ledger_postings_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_postings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The sums of the postings, by the month in which they are booked.
+CREATE TABLE ledger_totals (
+    mode          mode NOT NULL,
+    -- Its first day.
+    month         date NOT NULL CHECK (extract(day FROM month) = 1),
+    account       ledger_account NOT NULL,
+    -- Empty without one, so that it can be part of the key.
+    tax_code      text NOT NULL,
+    currency      text NOT NULL,
+    debit_minor   bigint NOT NULL CHECK (debit_minor >= 0),
+    credit_minor  bigint NOT NULL CHECK (credit_minor >= 0),
+    PRIMARY KEY (mode, month, account, tax_code, currency)
+) WITH (fillfactor = 50);
+
+-- Nothing is booked in a closed month. Only the last one can be reopened, by two people.
+CREATE TABLE closed_months (
+    id                   text PRIMARY KEY,
+    mode                 mode NOT NULL,
+    -- Its first day.
+    month                date NOT NULL CHECK (extract(day FROM month) = 1),
+    closed_at            timestamptz NOT NULL,
+    closed_by            text NOT NULL,
+    -- What was known then: supplies that were recorded later are not in its list of sales.
+    known_until          timestamptz NOT NULL CHECK (known_until <= closed_at),
+    -- Each account at the end of the month, per tax code and currency.
+    balances             jsonb NOT NULL,
+    -- The first and the last number of each series of documents.
+    number_ranges        jsonb NOT NULL,
+    -- The SHA-256 of each file, by its name. Null until a worker has written them.
+    digests              jsonb,
+    reopen_reason        text CHECK (length(reopen_reason) BETWEEN 1 AND 500),
+    reopen_requested_by  text,
+    reopen_requested_at  timestamptz,
+    reopened_at          timestamptz,
+    CHECK (num_nonnulls(reopen_reason, reopen_requested_by, reopen_requested_at) IN (0, 3)),
+    CHECK (reopened_at IS NULL OR reopen_requested_at IS NOT NULL)
+);
+CREATE UNIQUE INDEX closed_months_by_month ON closed_months (mode, month) WHERE reopened_at IS NULL;
+
+-- The business events whose entries may have changed, by the table of their rows. Only triggers insert rows.
+CREATE TABLE ledger_due (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    table_name  text NOT NULL,
+    source_id   text NOT NULL,
+    due_at      timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE FUNCTION note_booked_row() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id) VALUES (TG_TABLE_NAME, NEW.id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER orders_are_booked AFTER UPDATE ON orders FOR EACH ROW
+    WHEN (NEW.status IN ('complete', 'cancelled', 'failed') AND OLD.status <> NEW.status)
+    EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER credit_notes_are_booked AFTER INSERT ON credit_notes FOR EACH ROW
+    EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER transfers_are_booked AFTER INSERT OR UPDATE ON bank_transfers FOR EACH ROW
+    EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER differences_are_booked AFTER INSERT ON invoice_differences FOR EACH ROW
+    EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER returns_are_booked AFTER INSERT OR UPDATE ON transfer_returns FOR EACH ROW
+    WHEN (NEW.returned_at IS NOT NULL) EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER resolutions_are_booked AFTER INSERT ON transfer_resolutions FOR EACH ROW
+    EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER write_offs_are_booked AFTER INSERT OR UPDATE ON write_offs FOR EACH ROW
+    WHEN (NEW.booked_at IS NOT NULL) EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER payouts_are_booked AFTER INSERT ON gateway_payouts FOR EACH ROW
+    EXECUTE FUNCTION note_booked_row();
+CREATE TRIGGER disputes_are_booked AFTER INSERT OR UPDATE ON disputes FOR EACH ROW
+    WHEN (NEW.taken_at IS NOT NULL) EXECUTE FUNCTION note_booked_row();
+
+-- What a captured payment of an invoice pays is read from the invoice.
+CREATE FUNCTION note_booked_invoice() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    SELECT 'invoices', NEW.id
+    UNION ALL
+    SELECT 'charges', charges.id FROM charges WHERE charges.invoice_id = NEW.id AND charges.captured_minor IS NOT NULL;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER invoices_are_booked AFTER INSERT OR UPDATE ON invoices FOR EACH ROW
+    EXECUTE FUNCTION note_booked_invoice();
+
+-- What an invoice was settled with by hand is what transfers did not pay.
+CREATE FUNCTION note_booked_assignment() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    VALUES ('transfer_assignments', NEW.id), ('invoices', NEW.invoice_id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER assignments_are_booked AFTER INSERT ON transfer_assignments FOR EACH ROW
+    EXECUTE FUNCTION note_booked_assignment();
+
+-- An order that ended takes back what its payment was for; a dispute is about what a payment was for.
+CREATE FUNCTION note_booked_charge() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    SELECT 'charges', NEW.id
+    UNION ALL
+    SELECT 'orders', NEW.order_id WHERE NEW.order_id IS NOT NULL
+    UNION ALL
+    SELECT 'disputes', disputes.id FROM disputes
+    WHERE disputes.account_id = NEW.account_id AND disputes.charge_id = NEW.id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER charges_are_booked AFTER INSERT OR UPDATE ON charges FOR EACH ROW
+    WHEN (NEW.captured_minor IS NOT NULL) EXECUTE FUNCTION note_booked_charge();
+
+-- Refunds of one payment depend on each other, and what is lost in its dispute depends on them.
+CREATE FUNCTION note_booked_refund() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    SELECT 'refunds', NEW.id
+    UNION ALL
+    SELECT 'refunds', other.id FROM refunds other
+    WHERE other.charge_id = NEW.charge_id AND other.id <> NEW.id AND other.succeeded_at IS NOT NULL
+    UNION ALL
+    SELECT 'disputes', disputes.id FROM disputes
+    WHERE disputes.account_id = NEW.account_id AND disputes.charge_id = NEW.charge_id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER refunds_are_booked AFTER INSERT OR UPDATE ON refunds FOR EACH ROW
+    WHEN (NEW.succeeded_at IS NOT NULL) EXECUTE FUNCTION note_booked_refund();
+
+-- Only credits that an order got or lost after it was complete: the others are read when it completes.
+CREATE FUNCTION note_booked_share() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    VALUES ('orders', NEW.order_id),
+           ('shares', NEW.order_id || ':' || NEW.line_position || ':' || NEW.parcel_id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER shares_are_booked AFTER INSERT OR UPDATE ON shares FOR EACH ROW
+    WHEN (NEW.assigned_at IS NOT NULL) EXECUTE FUNCTION note_booked_share();
+CREATE TRIGGER replaced_shares_are_booked AFTER INSERT OR UPDATE ON replaced_shares FOR EACH ROW
+    EXECUTE FUNCTION note_booked_share();
+
+-- The cost of a lot may become known, or change, after its credits were sold.
+CREATE FUNCTION note_booked_lot() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    SELECT noted.table_name, noted.source_id
+    FROM (SELECT order_id, line_position, parcel_id, mode FROM shares
+          UNION ALL
+          SELECT order_id, line_position, parcel_id, mode FROM replaced_shares) AS share
+    JOIN parcels ON parcels.mode = share.mode AND parcels.id = share.parcel_id
+    CROSS JOIN LATERAL (
+        VALUES ('orders', share.order_id),
+               ('shares', share.order_id || ':' || share.line_position || ':' || share.parcel_id)
+    ) AS noted (table_name, source_id)
+    WHERE parcels.mode = NEW.mode AND parcels.lot_id = NEW.id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER lots_are_booked AFTER UPDATE ON lots FOR EACH ROW
+    WHEN ((OLD.unit_cost_minor, OLD.cost_currency) IS DISTINCT FROM (NEW.unit_cost_minor, NEW.cost_currency))
+    EXECUTE FUNCTION note_booked_lot();
+
+-- The entries of an order are found by its id alone.
+CREATE INDEX orders_ended ON orders (id) WHERE status IN ('complete', 'cancelled', 'failed');
 
 -- References to `invoices` of tables of packages before it. Integrity is worth more than the order of packages.
 ALTER TABLE charges ADD FOREIGN KEY (invoice_id) REFERENCES invoices;

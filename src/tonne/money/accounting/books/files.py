@@ -1,0 +1,87 @@
+"""The files of a month for an accountant. They are written from stored rows: a closed month gives the same bytes again."""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
+from tonne.money.accounting.journal.read_journal import (
+    BEGINNING,
+    Period,
+    read_entries_any_account,
+    read_opening_any_account,
+    sum_turnover_any_account,
+)
+from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
+from tonne.platform.db.database import Connection
+from tonne.platform.documents.sheets.csv_text import csv_text
+from tonne.platform.values.amounts import format_money
+
+Text = AsyncIterator[str]
+
+
+class BookFile(NamedTuple):
+    media_type: str
+    title: str
+    about: str
+    write: Callable[[Connection, Period], Text]
+
+
+async def journal_csv(tx: Connection, period: Period) -> Text:
+    yield csv_head()
+    async for entry in read_entries_any_account(tx, period):
+        yield csv_entry(entry)
+
+
+async def journal_beancount(tx: Connection, period: Period) -> Text:
+    """Begins with the balances before the month, so that the text is complete by itself."""
+    until = await sum_turnover_any_account(tx, Period(period.mode, BEGINNING, period.end))
+    yield beancount_head(period.start.date(), {each.tax_code for each in until} - {""})
+    opening = await read_opening_any_account(tx, Period(period.mode, BEGINNING, period.start))
+    if opening is not None:
+        yield beancount_entry(opening)
+    async for entry in read_entries_any_account(tx, period):
+        yield beancount_entry(entry)
+
+
+async def balances_csv(tx: Connection, period: Period) -> Text:
+    """What the month changed, and the balances at its end."""
+    changed = {
+        (each.account_name, each.currency): each.balance_minor for each in await sum_turnover_any_account(tx, period)
+    }
+    yield csv_text([("account", "currency", "change", "balance")])
+    for each in await sum_turnover_any_account(tx, Period(period.mode, BEGINNING, period.end)):
+        change = changed.get((each.account_name, each.currency), 0)
+        if change or each.balance_minor:
+            amounts = (format_money(minor, each.currency) for minor in (change, each.balance_minor))
+            yield csv_text([(each.account_name, each.currency, *amounts)])
+
+
+async def sales_csv(tx: Connection, period: Period) -> Text:
+    yield sales_head()
+    async for batch in read_sales_any_account(tx, period.mode, *period.days):
+        for document in batch:
+            yield sales_rows(document)
+
+
+FILES = {
+    "journal.csv": BookFile("text/csv", "Journal, CSV", "double entry, one row per posting", journal_csv),
+    "journal.beancount": BookFile("text/plain", "Journal, beancount", "with the opening balances", journal_beancount),
+    "balances.csv": BookFile(
+        "text/csv", "Balances, CSV", "change in the month and balance at its end, per account and currency", balances_csv
+    ),
+    "sales.csv": BookFile(
+        "text/csv",
+        "Sales and tax, CSV",
+        "invoices and credit notes of the month, by treatment and rate of tax",
+        sales_csv,
+    ),
+}
+
+
+async def digest_of(tx: Connection, file: BookFile, period: Period) -> str:
+    """The SHA-256 of the file. Call it in a transaction that reads one snapshot."""
+    digest = hashlib.sha256()
+    async for text in file.write(tx, period):
+        digest.update(text.encode())
+    return digest.hexdigest()
