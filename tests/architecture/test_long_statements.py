@@ -22,6 +22,7 @@ GROWING = {
     *("api_requests", "audit_log", "bank_transfers", "certificate_documents", "certificates", "charge_invoices"),
     *("charge_orders", "charges", "checkouts", "credit_note_orders", "credit_notes", "disputes", "estimate_deltas"),
     *("estimates", "event_traces", "events", "history_orders", "idempotent_responses", "invoice_orders", "invoices"),
+    *("ledger_entries", "ledger_postings"),
     *("log_entries", "log_statements", "log_tiles", "mails", "offset_link_deltas", "order_deltas", "order_lines"),
     *("order_links", "order_mails", "order_projects", "orders", "parcels", "quotes", "refunds", "replaced_shares"),
     *("shares", "simulated_charges", "simulated_disputes", "simulated_refunds", "transfer_assignments"),
@@ -212,9 +213,8 @@ BOUNDED = {
     "channels/webhooks/timeline.py LIST_DELIVERIES_OF_ORDER": "the attempts since the events of one order",
     "channels/webhooks/timeline.py LIST_DELIVERIES_OF_EVENT": "the attempts since one event",
     "money/accounting/journal/read_journal.py READ_POSTINGS": _STREAMED,
-    "money/accounting/journal/read_journal.py SUM_KIND": _STREAMED,
     "money/accounting/reports/sales_list.py LIST_SALES": _STREAMED,
-    "money/accounting/journal/read_journal.py FIND_FIRST_DOCUMENT": "the first row of each index",
+    "money/accounting/books/open_points.py FIND_FIRST_DOCUMENT": "the first row of each index",
     "money/accounting/reports/organisation_documents.py SUM_RECEIVED": "the invoices of one page",
     "money/accounting/reports/statement_store.py LIST_ENTRIES": _STATEMENT,
     "money/accounting/reports/statement_store.py LIST_PERIOD": _STATEMENT,
@@ -268,7 +268,7 @@ async def test_a_statement_without_a_bound_is_found(db: Database) -> None:
 def test_limits_are_found_to_be_lifted_by_callers() -> None:
     named = {_short(each): each for each in statements()}
     assert limited_uses(named["selling/orders/store.py COUNT_ORDERS"]) == set(), "only a command runs it"
-    assert limited_uses(named["money/accounting/journal/read_journal.py SUM_TURNOVER"]) == set(), "in a long snapshot"
+    assert limited_uses(named["money/accounting/reports/statement_store.py SUM_BALANCES"]) == set(), "in a long snapshot"
     uses = limited_uses(named["selling/orders/totals/totals.py LIST_TOTALS"])
     assert "apps/workspace/overview_page.py show" in uses
 

@@ -86,7 +86,7 @@ ACROSS_ACCOUNTS = {
     "selling/orders/rewrite_urls.py": "an operator has moved the service to another address",
     "apps/privacy/erase_person.py": "an operator erases a person in all organisations",
     "apps/privacy/export_person.py": "the operator's: a bank transfer may name no account",
-    "money/accounting/journal/read_journal.py": "the operator's: the books of all accounts",
+    "money/accounting/books/files.py": "the operator's: the books of all accounts",
     "channels/public_pages/public_page.py": "finds an enabled public page by its slug",
     "channels/public_pages/endpoints.py": "finds an enabled public page by its slug or handle",
     "selling/accounts/logos/account_logo.py": "shows a logo at its public address, which contains its hash",

@@ -14,7 +14,7 @@ from tests.support.people import approver
 from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.model import LedgerAccount
-from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
+from tonne.money.accounting.journal.read_journal import Period, sum_balances
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import account_statement_pdf, make_statements, print_statement
 from tonne.money.accounting.reports.due_buckets import list_aged_debts
@@ -84,7 +84,7 @@ class Debts(Billing):
         await self.check_invariants()
         async with self.database.connection() as connection:
             period = Period(Mode.LIVE, MARCH.replace(year=2025), MARCH.replace(year=2028))
-            found = await sum_balances_any_account(connection, period)
+            found = await sum_balances(connection, period)
         return {posting.account: posting.amount_minor for posting in found}
 
     async def payment_state(self, order: Order) -> PaymentState:

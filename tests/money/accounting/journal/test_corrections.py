@@ -17,7 +17,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.import_payouts import reopen_and_unmatch
 from tonne.money.accounting.journal.model import JournalEntry, LedgerAccount
-from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
+from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances
 from tonne.money.accounting.matching.assign_transfer import unassign_transfer
 from tonne.money.bank.errors import ReturnInvalid, TransferNotUnresolved
 from tonne.money.bank.export_returns import export_returns
@@ -58,7 +58,7 @@ async def _march(scene: Scene, mode: Mode) -> list[JournalEntry]:
 async def _balances(scene: Scene, mode: Mode) -> dict[LedgerAccount, int]:
     await scene.post_entries()
     async with scene.database.connection() as connection:
-        found = await sum_balances_any_account(connection, Period(mode, MARCH, MAY))
+        found = await sum_balances(connection, Period(mode, MARCH, MAY))
     return {each.account: each.amount_minor for each in found}
 
 

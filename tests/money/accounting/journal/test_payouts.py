@@ -12,7 +12,7 @@ from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.errors import PayoutChanged, PayoutNotFound, PayoutNotMatched
 from tonne.money.accounting.journal.import_payouts import PayoutImport, import_payouts, match_payout
 from tonne.money.accounting.journal.model import LedgerAccount
-from tonne.money.accounting.journal.read_journal import Period, sum_balances_any_account
+from tonne.money.accounting.journal.read_journal import Period, sum_balances
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
@@ -47,7 +47,7 @@ class Gateway(Scene):
     async def balances(self) -> dict[LedgerAccount, int]:
         await self.post_entries()
         async with self.database.connection() as connection:
-            found = await sum_balances_any_account(connection, ALWAYS)
+            found = await sum_balances(connection, ALWAYS)
         return {posting.account: posting.amount_minor for posting in found}
 
 

@@ -14,7 +14,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head
 from tonne.money.accounting.journal.model import LedgerAccount
-from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances_any_account
+from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances
 from tonne.platform.values.context import Mode
 
 CHUNKS, MONTHS, STEPS = 3 * ROUNDS if IS_LONG else 1, 2, 80
@@ -92,7 +92,7 @@ async def check(month: Month) -> None:
 
 async def balances(month: Month, mode: Mode) -> dict[LedgerAccount, int]:
     async with month.database.connection() as connection:
-        found = await sum_balances_any_account(connection, period(month, mode))
+        found = await sum_balances(connection, period(month, mode))
     assert {posting.currency for posting in found} <= {"EUR"}
     assert sum(posting.amount_minor for posting in found) == 0
     return {posting.account: posting.amount_minor for posting in found}

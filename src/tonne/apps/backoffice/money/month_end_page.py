@@ -71,8 +71,8 @@ class MonthEndPage(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             points = await open_points.list_open_points_any_account(connection, period)
             last_booking = await open_points.find_last_booking_any_account(connection, viewer.mode)
-            totals = await read_journal.sum_turnover_any_account(connection, period)
-            due = await read_journal.count_due_any_account(connection)
+            totals = await read_journal.sum_turnover(connection, period)
+            due = await read_journal.count_due(connection)
             doctor = await find_last_run(connection)
             beginning = await open_points.find_beginning_any_account(connection)
         last_day = (period.end.date()).fromordinal(period.end.date().toordinal() - 1)

@@ -72,9 +72,9 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
     """Export the double-entry journal of a month.
 
     Debits are positive in beancount, and in a column of their own in CSV. Every entry sums to zero in every currency.
-    A month exported again gives the same entries: corrections are entries of the month in which they were made.
+    What is booked never changes: a correction is another entry, which names the one that it corrects.
     """
-    period = read_journal.Period(mode, month, _next_month(month))
+    period = read_journal.month_period(mode, month.date())
 
     async def work(tx: Connection) -> int:
         count, days = 0, (period.end - period.start).days
@@ -83,10 +83,10 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
                 stream.write(csv_head())
             else:
                 until = read_journal.Period(mode, read_journal.BEGINNING, period.end)
-                codes = {each.tax_code for each in await read_journal.sum_turnover_any_account(tx, until)}
+                codes = {each.tax_code for each in await read_journal.sum_turnover(tx, until)}
                 stream.write(beancount_head(month.date(), codes - {""}))
             if opening_balances and (
-                opening := await read_journal.read_opening_any_account(
+                opening := await read_journal.read_opening(
                     tx, read_journal.Period(period.mode, read_journal.BEGINNING, month)
                 )
             ):
@@ -114,10 +114,11 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
 @output_options
 def balances(month: datetime | None, mode: Mode, output: Output) -> None:
     """Show the balance of each account of the journal, per currency."""
-    start, end = (read_journal.BEGINNING, datetime.max.replace(tzinfo=UTC)) if month is None else (month, _next_month(month))
+    always = read_journal.Period(mode, read_journal.BEGINNING, datetime.max.replace(tzinfo=UTC))
+    period = always if month is None else read_journal.month_period(mode, month.date())
 
     async def work(tx: Connection) -> list[Posting]:
-        return await read_journal.sum_balances_any_account(tx, read_journal.Period(mode, start, end))
+        return await read_journal.sum_balances(tx, period)
 
     found = run_in_snapshot(work)
     columns: list[ValueColumn[Posting]] = [
@@ -125,10 +126,6 @@ def balances(month: datetime | None, mode: Mode, output: Output) -> None:
         MoneyColumn("balance", lambda posting: posting.amount_minor, lambda posting: posting.currency),
     ]
     output.print_rows(found, columns, empty="Nothing is booked.")
-
-
-def _next_month(month: datetime) -> datetime:
-    return month.replace(year=month.year + month.month // 12, month=month.month % 12 + 1)
 
 
 @contextmanager

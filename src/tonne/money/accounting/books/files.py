@@ -1,4 +1,4 @@
-"""The files of a month for an accountant. They are written from stored rows: a closed month gives the same bytes again."""
+"""The files of a month for an accountant, from stored rows: those of a closed month always have the same bytes."""
 
 import hashlib
 from collections.abc import AsyncIterator, Callable
@@ -9,8 +9,8 @@ from tonne.money.accounting.journal.read_journal import (
     BEGINNING,
     Period,
     read_entries_any_account,
-    read_opening_any_account,
-    sum_turnover_any_account,
+    read_opening,
+    sum_turnover,
 )
 from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
 from tonne.platform.db.database import Connection
@@ -35,9 +35,9 @@ async def journal_csv(tx: Connection, period: Period) -> Text:
 
 async def journal_beancount(tx: Connection, period: Period) -> Text:
     """Begins with the balances before the month, so that the text is complete by itself."""
-    until = await sum_turnover_any_account(tx, Period(period.mode, BEGINNING, period.end))
+    until = await sum_turnover(tx, Period(period.mode, BEGINNING, period.end))
     yield beancount_head(period.start.date(), {each.tax_code for each in until} - {""})
-    opening = await read_opening_any_account(tx, Period(period.mode, BEGINNING, period.start))
+    opening = await read_opening(tx, Period(period.mode, BEGINNING, period.start))
     if opening is not None:
         yield beancount_entry(opening)
     async for entry in read_entries_any_account(tx, period):
@@ -46,11 +46,9 @@ async def journal_beancount(tx: Connection, period: Period) -> Text:
 
 async def balances_csv(tx: Connection, period: Period) -> Text:
     """What the month changed, and the balances at its end."""
-    changed = {
-        (each.account_name, each.currency): each.balance_minor for each in await sum_turnover_any_account(tx, period)
-    }
+    changed = {(each.account_name, each.currency): each.balance_minor for each in await sum_turnover(tx, period)}
     yield csv_text([("account", "currency", "change", "balance")])
-    for each in await sum_turnover_any_account(tx, Period(period.mode, BEGINNING, period.end)):
+    for each in await sum_turnover(tx, Period(period.mode, BEGINNING, period.end)):
         change = changed.get((each.account_name, each.currency), 0)
         if change or each.balance_minor:
             amounts = (format_money(minor, each.currency) for minor in (change, each.balance_minor))
@@ -68,7 +66,10 @@ FILES = {
     "journal.csv": BookFile("text/csv", "Journal, CSV", "double entry, one row per posting", journal_csv),
     "journal.beancount": BookFile("text/plain", "Journal, beancount", "with the opening balances", journal_beancount),
     "balances.csv": BookFile(
-        "text/csv", "Balances, CSV", "change in the month and balance at its end, per account and currency", balances_csv
+        "text/csv",
+        "Balances, CSV",
+        "change in the month and balance at its end, per account and currency",
+        balances_csv,
     ),
     "sales.csv": BookFile(
         "text/csv",

@@ -11,7 +11,7 @@ DELIVERED = JournalSource(
     SELECT used.mode, used.at, used.order_id AS source_id, used.order_id AS subject, used.organisation_id,
            used.currency, posting.account, posting.amount_minor
     FROM (
-        SELECT share.mode, orders.status_changed_at AS at, share.order_id, share.organisation_id,
+        SELECT share.mode, orders.status_changed_at AS at, orders.id AS order_id, share.organisation_id,
                lot.cost_currency AS currency,
                round(sum(share.quantity_grams::numeric * lot.unit_cost_minor) / 1000000)::bigint AS cost_minor
         FROM (
@@ -28,7 +28,7 @@ DELIVERED = JournalSource(
         WHERE orders.status = 'complete' AND lot.unit_cost_minor IS NOT NULL
           AND (share.assigned_at IS NULL OR share.assigned_at <= orders.status_changed_at)
           AND (share.replaced_at IS NULL OR share.replaced_at > orders.status_changed_at)
-        GROUP BY share.mode, orders.status_changed_at, share.order_id, share.organisation_id, lot.cost_currency
+        GROUP BY share.mode, orders.status_changed_at, orders.id, share.organisation_id, lot.cost_currency
     ) AS used
     CROSS JOIN LATERAL (VALUES
         ('{To.COST_OF_CREDITS}', used.cost_minor),
@@ -44,7 +44,7 @@ RESUPPLIED = JournalSource(
     SELECT used.mode, used.at, used.source_id, used.order_id AS subject, used.organisation_id, used.currency,
            posting.account, posting.amount_minor
     FROM (
-        SELECT share.mode, share.assigned_at AS at, share.order_id, share.organisation_id,
+        SELECT share.mode, share.assigned_at AS at, orders.id AS order_id, share.organisation_id,
                lot.cost_currency AS currency,
                share.order_id || ':' || share.line_position || ':' || share.parcel_id AS source_id,
                round(share.quantity_grams::numeric * lot.unit_cost_minor / 1000000)::bigint AS cost_minor

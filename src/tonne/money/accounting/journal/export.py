@@ -27,7 +27,7 @@ def csv_entry(entry: JournalEntry) -> str:
     return _csv(
         (
             *(*before, posting.account, posting.tax_code or "", posting.currency, *_debit_and_credit(posting)),
-            *("" if posting.home_minor is None else posting.home_minor, *after),
+            *("" if posting.home_minor is None else str(posting.home_minor), *after),
             *(happened_on, escape_formula(entry.corrects)),
         )
         for posting in entry.postings

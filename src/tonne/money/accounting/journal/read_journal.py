@@ -112,18 +112,18 @@ ORDER BY currency, ledger_totals.account, tax_code COLLATE "C"
 """
 
 
-async def sum_turnover_any_account(tx: Connection, period: Period) -> tuple[AccountTurnover, ...]:
+async def sum_turnover(tx: Connection, period: Period) -> tuple[AccountTurnover, ...]:
     """Of the months that begin in the period: by currency, in the order of the chart of accounts."""
     start, end = period.days
     rows = await tx.fetch(SUM_TURNOVER, period.mode, start, end)
     return tuple(AccountTurnover(LedgerAccount(account), *others) for account, *others in rows)
 
 
-async def sum_balances_any_account(tx: Connection, period: Period) -> list[Posting]:
+async def sum_balances(tx: Connection, period: Period) -> list[Posting]:
     """What each account changed by in the months that begin in the period."""
     return [
         Posting(each.account, each.currency, each.balance_minor, each.tax_code or None)
-        for each in await sum_turnover_any_account(tx, period)
+        for each in await sum_turnover(tx, period)
         if each.balance_minor
     ]
 
@@ -136,9 +136,9 @@ def unbalanced_currencies(turnover: Sequence[AccountTurnover]) -> Sequence[str]:
     return sorted(currency for currency, minor in sums.items() if minor)
 
 
-async def read_opening_any_account(tx: Connection, before: Period) -> JournalEntry | None:
+async def read_opening(tx: Connection, before: Period) -> JournalEntry | None:
     """One entry with all balances at the end of `before`; None if nothing was booked."""
-    balances = await sum_balances_any_account(tx, before)
+    balances = await sum_balances(tx, before)
     if not balances:
         return None
     return JournalEntry(
@@ -155,7 +155,7 @@ async def read_opening_any_account(tx: Connection, before: Period) -> JournalEnt
 COUNT_DUE = "SELECT count(*) FROM (SELECT FROM ledger_due LIMIT 10000) AS due"
 
 
-async def count_due_any_account(connection: Connection) -> int:
+async def count_due(connection: Connection) -> int:
     """How many changed rows are not booked yet, up to 10,000."""
     count: int = await connection.fetchval(COUNT_DUE)
     return count

@@ -51,10 +51,11 @@ def postings_of_due_rows(first_parameter: int) -> str:
 
 
 def _postings_of_ids(source: JournalSource, number: int) -> str:
-    """Without an id the source is not read at all. Shares have no index by the source id, but one by their order."""
-    by_order = f"AND subject = ANY (ARRAY(SELECT split_part(id, ':', 1) FROM unnest(${number}::text[]) AS id))"
+    """Without an id the source is not read at all. Shares are found by their order: no index has their source id."""
+    orders = f"ARRAY(SELECT split_part(id, ':', 1) FROM unnest(${number}::text[]) AS id)"  # noqa: S608
     return (
         f"SELECT '{source.kind}' AS kind, {_COLUMNS} FROM ({source.sql}) AS source "  # noqa: S608
         f"WHERE cardinality(${number}::text[]) > 0 AND source_id = ANY (${number}::text[]) "
-        f"{by_order if TABLE_OF_KIND[source.kind] == 'shares' else ''} AND amount_minor <> 0 AND at IS NOT NULL"
+        f"{f'AND subject = ANY ({orders})' if TABLE_OF_KIND[source.kind] == 'shares' else ''} "
+        "AND amount_minor <> 0 AND at IS NOT NULL"
     )
