@@ -268,7 +268,9 @@ async def test_a_statement_without_a_bound_is_found(db: Database) -> None:
 def test_limits_are_found_to_be_lifted_by_callers() -> None:
     named = {_short(each): each for each in statements()}
     assert limited_uses(named["selling/orders/store.py COUNT_ORDERS"]) == set(), "only a command runs it"
-    assert limited_uses(named["money/accounting/reports/statement_store.py SUM_BALANCES"]) == set(), "in a long snapshot"
+    assert limited_uses(named["money/accounting/reports/statement_store.py SUM_BALANCES"]) == set(), (
+        "in a long snapshot"
+    )
     uses = limited_uses(named["selling/orders/totals/totals.py LIST_TOTALS"])
     assert "apps/workspace/overview_page.py show" in uses
 
