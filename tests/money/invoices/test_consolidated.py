@@ -125,7 +125,7 @@ CREATE TRIGGER fail BEFORE UPDATE OF tax_minor ON orders FOR EACH ROW WHEN (NEW.
 """
 STATE = """
 SELECT (SELECT count(*) FROM unbilled_orders), (SELECT count(tax_minor) FROM orders),
-       (SELECT last_number FROM invoice_series WHERE mode = 'live')
+       (SELECT last_number FROM document_series WHERE series = 'TN' AND mode = 'live')
 """
 
 

@@ -53,7 +53,7 @@ async def test_people_a3_a_live_invoice_waits_for_the_details_of_the_seller(unse
     assert await unset.status(order) == "placed"
     assert await unset.fetch("SELECT FROM invoices") == []
     assert await unset.mails() == []
-    assert await unset.fetchval("SELECT last_number FROM invoice_series WHERE mode = 'live'") == 0
+    assert await unset.fetchval("SELECT last_number FROM document_series WHERE series = 'TN' AND mode = 'live'") == 0
     with_seller(unset)
     await unset.work()
     assert (await unset.invoice(order)).reference == "TN-LIVE-000001"
@@ -144,7 +144,7 @@ async def test_a_live_invoice_with_tax_waits_for_the_address_of_the_buyer(
         await billing.work()
         clock.now += HELD_BACK_RETRY
     assert (await billing.invoice(test_order)).reference == "TN-TEST-000001"
-    assert await billing.fetchval("SELECT last_number FROM invoice_series WHERE mode = 'live'") == 0
+    assert await billing.fetchval("SELECT last_number FROM document_series WHERE series = 'TN' AND mode = 'live'") == 0
     # The client hears of it once.
     assert (await billing.event_types(order)).count("order.payment_updated") == 1
     async with populated_db.transaction() as tx:

@@ -17,7 +17,7 @@ from tonne.selling.accounts.model import Billing as BillingMode
 # An order paid by card has one captured charge: `tests/money/cards/test_invariants.py` breaks that.
 *_, CHARGED = OF_INVOICES
 INVARIANTS = [*(each for each in OF_INVOICES if each is not CHARGED), *OF_TRANSFERS, *OF_MATCHES]
-NUMBERS, STANDING, ORDERS, SUMS, CREDIT_NUMBERS, CREDITS, CREDITED, GROUPS, SPENT, STATES, TRANSFERS, KINDS = (
+NUMBERS, RECORDS, STANDING, ORDERS, SUMS, CREDITS, CREDITED, GROUPS, SPENT, STATES, TRANSFERS, KINDS = (
     invariant.name for invariant in INVARIANTS
 )
 
@@ -37,13 +37,26 @@ REOPEN_THIRD = """
 UPDATE invoices SET status = 'open', settled_minor = NULL, next_attempt_at = now() + interval '1 day' WHERE number = 3
 """
 DELETE_FIRST = """
-WITH gone AS (DELETE FROM invoices WHERE number = 1 RETURNING id)
-DELETE FROM invoice_orders USING gone WHERE id = invoice_id
+WITH lines AS (DELETE FROM invoice_orders USING invoices WHERE id = invoice_id AND number = 1),
+     gone AS (DELETE FROM invoices WHERE number = 1 RETURNING id)
+DELETE FROM tax_documents USING gone WHERE tax_documents.id = gone.id
+"""
+RENUMBER = """
+WITH given AS (UPDATE invoices SET number = 9 WHERE number = 2 RETURNING id)
+UPDATE tax_documents SET number = 9 FROM given WHERE tax_documents.id = given.id
+"""
+RENUMBER_NOTE = """
+WITH given AS (UPDATE credit_notes SET number = 7 RETURNING id)
+UPDATE tax_documents SET number = 7 FROM given WHERE tax_documents.id = given.id
+"""
+ADD_TO_TOTAL = """
+WITH changed AS (UPDATE invoices SET total_minor = total_minor + 1 WHERE number = 2 RETURNING id)
+UPDATE tax_documents SET total_minor = total_minor + 1 FROM changed WHERE tax_documents.id = changed.id
 """
 BREACHES: list[tuple[str, str, set[str]]] = [
-    (NUMBERS, "UPDATE invoice_series SET last_number = 6 WHERE mode = 'live'", set()),
-    (NUMBERS, "UPDATE invoice_series SET last_number = 1 WHERE mode = 'test'", set()),
-    (NUMBERS, "UPDATE invoices SET number = 9 WHERE number = 2", set()),
+    (NUMBERS, "UPDATE document_series SET last_number = 6 WHERE mode = 'live' AND series = 'TN'", set()),
+    (NUMBERS, "UPDATE document_series SET last_number = 1 WHERE mode = 'test' AND series = 'TS'", set()),
+    (NUMBERS, RENUMBER, set()),
     (
         NUMBERS,
         DELETE_FIRST,
@@ -52,15 +65,17 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (STANDING, "UPDATE invoices SET status = 'open', settled_minor = NULL WHERE number = 2", set()),
     (STANDING, "UPDATE invoices SET status = 'paid', settled_minor = 1 WHERE number = 1", {TRANSFERS}),
     (STANDING, "UPDATE orders SET status = 'cancelled' WHERE status = 'placed' AND tax_minor IS NOT NULL", set()),
-    (SUMS, "UPDATE invoices SET total_minor = total_minor + 1 WHERE number = 2", set()),
+    (SUMS, ADD_TO_TOTAL, set()),
+    (RECORDS, "UPDATE tax_documents SET issued_on = issued_on + 1 WHERE number = 2", set()),
+    (RECORDS, "UPDATE credit_notes SET number = 7", set()),
     (SUMS, "UPDATE invoice_orders SET total_minor = total_minor + 1, tax_minor = 1 WHERE NOT cancelled", {ORDERS}),
     (SUMS, "UPDATE invoices SET order_count = 2 WHERE number = 1", set()),
-    (ORDERS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", set()),
+    (ORDERS, "UPDATE invoices SET currency = 'USD' WHERE number = 1", {RECORDS}),
     (ORDERS, "UPDATE orders SET payment_method = 'card' WHERE status = 'placed'", set()),
-    (CREDIT_NUMBERS, "UPDATE credit_note_series SET last_number = 2 WHERE mode = 'live'", set()),
-    (CREDIT_NUMBERS, "UPDATE credit_notes SET number = 7", set()),
+    (NUMBERS, "UPDATE document_series SET last_number = 2 WHERE mode = 'live' AND series = 'CN'", set()),
+    (NUMBERS, RENUMBER_NOTE, set()),
     (CREDITS, "UPDATE invoices SET credited_minor = 1 WHERE number = 1", set()),
-    (CREDITS, "UPDATE credit_notes SET currency = 'USD'", set()),
+    (CREDITS, "UPDATE credit_notes SET currency = 'USD'", {RECORDS}),
     (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor + 1, fee_minor = fee_minor + 1", set()),
     (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor - 1, fee_minor = fee_minor - 1", set()),
     (GROUPS, "UPDATE billing_groups SET order_count = 2", set()),

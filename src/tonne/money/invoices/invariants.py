@@ -2,15 +2,35 @@ from tonne.platform.db.invariant import Invariant
 
 INVARIANTS = (
     Invariant(
-        "invoice numbers are 1 to n without a gap",
-        "An invoice number is missing or was used twice: an auditor will ask for it.",
+        "the numbers of tax documents are 1 to n without a gap",
+        "The number of an invoice or a credit note is missing or was used twice: an auditor will ask for it.",
         """
-        SELECT format('%s series: %s invoices up to number %s, last number %s', series.mode, count(invoices.number),
-                      coalesce(max(invoices.number), 0), series.last_number) AS "where"
-        FROM invoice_series series LEFT JOIN invoices ON invoices.mode = series.mode
-        GROUP BY series.mode, series.last_number
-        HAVING count(DISTINCT invoices.number) <> series.last_number
-            OR coalesce(max(invoices.number), 0) <> series.last_number
+        SELECT format('%s series %s: %s documents up to number %s, last number %s', series.mode, series.series,
+                      count(document.number), coalesce(max(document.number), 0), series.last_number) AS "where"
+        FROM document_series series
+        LEFT JOIN tax_documents document ON document.mode = series.mode AND document.series = series.series
+        GROUP BY series.mode, series.series, series.last_number
+        HAVING count(document.number) <> series.last_number
+            OR coalesce(max(document.number), 0) <> series.last_number
+        """,
+    ),
+    Invariant(
+        "the state of a tax document agrees with its record",
+        "An invoice or a credit note has another number, amount or date than the document that was issued.",
+        """
+        SELECT format('%s %s', document.kind, document.reference) AS "where"
+        FROM tax_documents document
+        LEFT JOIN invoices ON invoices.id = document.id
+        LEFT JOIN credit_notes note ON note.id = document.id
+        WHERE (document.kind, document.mode, document.organisation_id, document.number, document.reference,
+               document.currency, document.total_minor, document.issued_on)
+              IS DISTINCT FROM
+              (CASE WHEN note.id IS NOT NULL THEN 'credit_note' ELSE document.kind END,
+               coalesce(invoices.mode, note.mode), coalesce(invoices.organisation_id, note.organisation_id),
+               coalesce(invoices.number, note.number), coalesce(invoices.reference, note.reference),
+               coalesce(invoices.currency, note.currency), coalesce(invoices.total_minor, note.total_minor),
+               coalesce(invoices.issued_on, note.issued_on))
+           OR (document.kind = 'credit_note') <> (note.id IS NOT NULL)
         """,
     ),
     Invariant(
@@ -52,23 +72,12 @@ INVARIANTS = (
         """
         SELECT format('invoice %s: %s in total, %s of %s orders billed', invoices.reference, invoices.total_minor,
                       sum(billed.total_minor), count(billed.order_id)) AS "where"
-        FROM invoices LEFT JOIN invoice_orders billed ON billed.invoice_id = invoices.id
-        GROUP BY invoices.id
-        HAVING (invoices.total_minor, invoices.tax_minor, invoices.order_count::bigint)
+        FROM invoices JOIN tax_documents document ON document.id = invoices.id
+        LEFT JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+        GROUP BY invoices.id, document.tax_minor
+        HAVING (invoices.total_minor, document.tax_minor, invoices.order_count::bigint)
                IS DISTINCT FROM (sum(billed.total_minor)::bigint, sum(billed.tax_minor)::bigint, count(billed.order_id))
             OR invoices.credited_minor < coalesce(sum(billed.total_minor) FILTER (WHERE billed.cancelled), 0)
-        """,
-    ),
-    Invariant(
-        "credit note numbers are 1 to n without a gap",
-        "The number of a credit note is missing or was used twice: an auditor will ask for it.",
-        """
-        SELECT format('%s series: %s credit notes up to number %s, last number %s', series.mode, count(note.number),
-                      coalesce(max(note.number), 0), series.last_number) AS "where"
-        FROM credit_note_series series LEFT JOIN credit_notes note ON note.mode = series.mode
-        GROUP BY series.mode, series.last_number
-        HAVING count(DISTINCT note.number) <> series.last_number
-            OR coalesce(max(note.number), 0) <> series.last_number
         """,
     ),
     Invariant(
@@ -99,9 +108,10 @@ INVARIANTS = (
         UNION ALL
         SELECT format('credit note %s: %s in total, %s of %s orders', note.reference, note.total_minor,
                       coalesce(sum(credited.total_minor), 0), count(credited.order_id))
-        FROM credit_notes note LEFT JOIN credit_note_orders credited ON credited.credit_note_id = note.id
-        GROUP BY note.id
-        HAVING (note.total_minor, note.tax_minor)
+        FROM credit_notes note JOIN tax_documents document ON document.id = note.id
+        LEFT JOIN credit_note_orders credited ON credited.credit_note_id = note.id
+        GROUP BY note.id, document.tax_minor
+        HAVING (note.total_minor, document.tax_minor)
                IS DISTINCT FROM (sum(credited.total_minor)::bigint, sum(credited.tax_minor)::bigint)
         """,
     ),

@@ -18,6 +18,7 @@ from tonne.money.invoices.documents.record import (
     Treatment,
 )
 from tonne.money.invoices.reference import reference_of
+from tonne.money.invoices.tax_documents import DocumentKind, TaxDocument
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
 from tonne.platform.settings.settings import Settings
@@ -39,19 +40,9 @@ class InvoiceStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-class IssuedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What invoices and credit notes have in common. `record` is the issued content as JSON."""
+class IssuedDocument(TaxDocument, frozen=True, kw_only=True):
+    """What the state of invoices and of credit notes has in common."""
 
-    id: str
-    organisation_id: str
-    mode: Mode
-    number: int
-    reference: str
-    currency: str
-    total_minor: int
-    tax_minor: int | None = None
-    issued_on: date
-    record: bytes
     mailed_at: datetime | None = None
 
     @property
@@ -77,10 +68,13 @@ class Invoice(IssuedDocument, frozen=True, kw_only=True):
     its credit notes.
     """
 
+    kind: DocumentKind = DocumentKind.INVOICE
     order_count: int
     first_order_id: str
     status: InvoiceStatus
     due_on: date
+    # The document of a card payment that was captured before.
+    is_prepaid: bool = False
     billing: Billing = Billing.PER_ORDER
     payment_method: PaymentMethod = PaymentMethod.INVOICE
     credited_minor: int = 0

@@ -4,9 +4,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from tonne.money.invoices.tax_documents import WIDTH, DocumentKind, reference_in
 from tonne.platform.values.context import Mode
 
-_WIDTH = 6
 # Longer numbers cannot be invoice numbers.
 _MAX_DIGITS = 15
 _DASHES = r"\-\u2010-\u2015"
@@ -19,7 +19,7 @@ _GROUP = re.compile(r"[0-9]+")
 
 def reference_of(mode: Mode, number: int) -> str:
     """The number of an invoice, which payers quote on the transfer: `TN-LIVE-000123`."""
-    return f"TN-{mode.upper()}-{number:0{_WIDTH}d}"
+    return reference_in(DocumentKind.INVOICE, mode, number)
 
 
 def references_in(text: str) -> list[set[str]]:
@@ -43,5 +43,5 @@ def _numbers(digits: str) -> Iterator[int]:
         if len(written) > _MAX_DIGITS:
             return
         # Leading zeros are valid only at the full width: anything else is part of a longer reference.
-        if int(written) > 0 and (written[0] != "0" or len(written) == _WIDTH):
+        if int(written) > 0 and (written[0] != "0" or len(written) == WIDTH):
             yield int(written)

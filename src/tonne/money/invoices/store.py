@@ -1,11 +1,12 @@
-"""SQL of `invoices` and `invoice_series`."""
+"""SQL of `invoices`."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 import asyncpg
 
 from tonne.money.invoices.model import BilledOrganisation, DifferenceKind, Invoice, InvoiceStatus
+from tonne.money.invoices.tax_documents import insert_documents
 from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import By, Mode, Scope, new_id
@@ -13,13 +14,15 @@ from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.orders.model import OrderKey
 
 INVOICE_COLUMNS = """
-invoices.id, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference, invoices.currency,
-invoices.total_minor, invoices.tax_minor, invoices.credited_minor, invoices.settled_minor, invoices.billing,
-invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on, invoices.record,
-invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by, invoices.settled_by_hand,
-invoices.written_off_at, invoices.difference_minor,
+invoices.id, document.kind, invoices.organisation_id, invoices.mode, invoices.number, invoices.reference,
+invoices.currency, invoices.total_minor, document.tax_minor, invoices.credited_minor, invoices.settled_minor,
+invoices.billing, invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on,
+document.record, invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by,
+invoices.settled_by_hand, invoices.written_off_at, invoices.difference_minor, invoices.is_prepaid,
 (SELECT each.order_id FROM invoice_orders each WHERE each.invoice_id = invoices.id LIMIT 1) AS first_order_id
 """
+# What INVOICE_COLUMNS are read from.
+INVOICES = "invoices JOIN tax_documents document ON document.id = invoices.id"
 
 
 def read_invoice(row: asyncpg.Record) -> Invoice:
@@ -76,48 +79,29 @@ async def list_live_orders_without_invoice_any_account(connection: Connection) -
     return [row["id"] for row in await connection.fetch(LIST_WITHOUT_INVOICE)]
 
 
-TAKE_NUMBERS = "UPDATE invoice_series SET last_number = last_number + $2 WHERE mode = $1 RETURNING last_number"
-
-
-async def take_numbers(tx: Connection, mode: Mode, count: int) -> int:
-    """The first of the next `count` numbers. A rollback returns them to the series."""
-    last_number: int = await tx.fetchval(TAKE_NUMBERS, mode, count)
-    return last_number - count + 1
-
-
-FIND_ISSUE_DATE = "SELECT issued_on FROM invoices WHERE mode = $1 AND number = $2"
-
-
-async def find_issue_date_any_account(tx: Connection, mode: Mode, number: int) -> date | None:
-    day: date | None = await tx.fetchval(FIND_ISSUE_DATE, mode, number)
-    return day
-
-
-INSERT_INVOICES = """
-INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing,
-                      payment_method, order_count, status, issued_on, due_on, record, created_at, next_attempt_at)
-SELECT issued.id, issued.organisation_id, issued.mode, issued.number, issued.reference, issued.currency,
-       issued.total_minor, issued.tax_minor, issued.billing, issued.payment_method, issued.order_count, 'open',
-       issued.issued_on, issued.due_on, issued.record, $1, $1
-FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
-            $10::text[], $11::text[], $12::integer[], $13::date[], $14::date[], $15::bytea[])
-     AS issued (id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing, payment_method,
-                order_count, issued_on, due_on, record)
-"""
 _INSERTED = (
-    "id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, billing, payment_method, "
-    "order_count, issued_on, due_on, record"
+    "id, organisation_id, mode, number, reference, currency, total_minor, billing, payment_method, order_count, "
+    "issued_on, due_on, status, settled_minor, settled_at, settled_by, is_prepaid"
 )
+INSERT_INVOICES = f"""
+INSERT INTO invoices ({_INSERTED}, created_at, next_attempt_at)
+SELECT {_INSERTED}, $1::timestamptz, CASE WHEN status = 'open' THEN $1::timestamptz END
+FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::text[],
+            $10::text[], $11::integer[], $12::date[], $13::date[], $14::text[], $15::bigint[], $16::timestamptz[],
+            $17::text[], $18::boolean[]) AS issued ({_INSERTED})
+"""  # noqa: S608 - columns above
 
 
 async def insert_invoices(tx: Connection, invoices: Sequence[Invoice], now: datetime) -> None:
-    """Their mails are due at once. The caller adds their orders."""
+    """The mails of open ones are due at once. The caller adds their orders."""
+    await insert_documents(tx, invoices, now)
     await tx.execute(INSERT_INVOICES, now, *columns(invoices, _INSERTED))
 
 
 FIND_INVOICE = f"""
-SELECT {INVOICE_COLUMNS} FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
-WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY billed.cancelled, invoices.number DESC LIMIT 1
+SELECT {INVOICE_COLUMNS} FROM {INVOICES} JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+WHERE billed.account_id = $1 AND billed.order_id = $2
+ORDER BY billed.cancelled, invoices.created_at DESC, invoices.number DESC LIMIT 1
 """  # noqa: S608 - a constant
 
 
@@ -126,16 +110,19 @@ async def find_invoice(connection: Connection, scope: Scope, order_id: str) -> I
     return optional(read_invoice, await connection.fetchrow(FIND_INVOICE, scope.account_id, order_id))
 
 
-FIND_INVOICES = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id"  # noqa: S608 - a constant
+FIND_INVOICES = f"""
+SELECT {INVOICE_COLUMNS} FROM {INVOICES} WHERE invoices.id = ANY ($1::text[]) ORDER BY invoices.id
+"""  # noqa: S608 - a constant
 
 
 async def find_invoices_any_account(connection: Connection, ids: Sequence[str]) -> list[Invoice]:
     return [read_invoice(row) for row in await connection.fetch(FIND_INVOICES, ids)]
 
 
-LOCK_INVOICES = (
-    f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE OF invoices"  # noqa: S608 - a constant
-)
+LOCK_INVOICES = f"""
+SELECT {INVOICE_COLUMNS} FROM {INVOICES} WHERE invoices.id = ANY ($1::text[]) ORDER BY invoices.id
+FOR NO KEY UPDATE OF invoices
+"""  # noqa: S608 - a constant
 
 
 async def lock_invoices_any_account(tx: Connection, ids: Sequence[str]) -> list[Invoice]:
@@ -151,7 +138,9 @@ async def list_streams_any_account(connection: Connection, ids: Sequence[str]) -
     return [Stream(row["organisation_id"], Mode(row["mode"])) for row in await connection.fetch(LIST_STREAMS, ids)]
 
 
-FIND_BY_REFERENCES = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE reference = ANY ($1::text[])"  # noqa: S608 - a constant
+FIND_BY_REFERENCES = f"""
+SELECT {INVOICE_COLUMNS} FROM {INVOICES} WHERE invoices.reference = ANY ($1::text[])
+"""  # noqa: S608 - a constant
 
 
 async def find_by_references_any_account(connection: Connection, references: Sequence[str]) -> list[Invoice]:
@@ -159,8 +148,9 @@ async def find_by_references_any_account(connection: Connection, references: Seq
 
 
 LIST_INVOICES = f"""
-SELECT {INVOICE_COLUMNS} FROM invoices
-WHERE mode = $1 AND ($2::text IS NULL OR status = $2) ORDER BY number DESC LIMIT $3
+SELECT {INVOICE_COLUMNS} FROM {INVOICES}
+WHERE invoices.mode = $1 AND NOT invoices.is_prepaid AND ($2::text IS NULL OR invoices.status = $2)
+ORDER BY invoices.number DESC LIMIT $3
 """  # noqa: S608 - a constant
 
 
@@ -172,8 +162,9 @@ async def list_invoices_any_account(
 
 
 LIST_NUMBERED = f"""
-SELECT {INVOICE_COLUMNS} FROM invoices
-WHERE mode = $1 AND ($2::bigint IS NULL OR number < $2) ORDER BY number DESC LIMIT $3
+SELECT {INVOICE_COLUMNS} FROM {INVOICES}
+WHERE invoices.mode = $1 AND NOT invoices.is_prepaid AND ($2::bigint IS NULL OR invoices.number < $2)
+ORDER BY invoices.number DESC LIMIT $3
 """  # noqa: S608 - a constant
 
 
@@ -189,6 +180,7 @@ CLAIM_DUE = f"""
 UPDATE invoices SET next_attempt_at = $2
 FROM (SELECT id FROM invoices WHERE next_attempt_at <= $1
       ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
+JOIN tax_documents document ON document.id = due.id
 WHERE invoices.id = due.id
 RETURNING {INVOICE_COLUMNS}
 """  # noqa: S608 - a constant

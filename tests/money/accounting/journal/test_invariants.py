@@ -20,10 +20,9 @@ BALANCED, POSTED, TOTALS, BAD_DEBTS, DEFERRED = (invariant.name for invariant in
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
-        ("UPDATE invoices SET total_minor = total_minor + 1", BALANCED),
-        ("UPDATE charges SET amount_minor = amount_minor + 1, captured_minor = captured_minor + 2", BALANCED),
+                ("UPDATE charges SET amount_minor = amount_minor + 1, captured_minor = captured_minor + 2", BALANCED),
         ("UPDATE invoices SET written_off_at = created_at", BAD_DEBTS),
-        ("UPDATE invoice_orders SET fee_minor = fee_minor + 1, total_minor = total_minor + 1", DEFERRED),
+        ("UPDATE tax_documents SET total_minor = total_minor + 1 WHERE kind = 'invoice'", DEFERRED),
     ],
 )
 async def test_books_that_contradict_each_other_are_reported(

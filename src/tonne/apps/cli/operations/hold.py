@@ -121,9 +121,9 @@ async def find_leaving(tx: Connection) -> list[Leaving]:
 
 
 READ_SERIES = """
-SELECT 'invoices' AS name, mode, last_number FROM invoice_series
-UNION ALL SELECT 'credit notes', mode, last_number FROM credit_note_series
-ORDER BY name, mode
+SELECT CASE series WHEN 'TN' THEN 'invoices' WHEN 'TS' THEN 'simplified invoices' ELSE 'credit notes' END AS name, mode,
+       last_number
+FROM document_series ORDER BY name, mode
 """
 
 

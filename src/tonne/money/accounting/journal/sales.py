@@ -3,39 +3,35 @@
 from tonne.money.accounting.journal.model import JournalSource
 from tonne.money.accounting.journal.model import LedgerAccount as To
 
+# A document is booked in the month of its date of issue, which may be a day after it was stored.
+_BOOKED = "greatest(document.created_at, document.issued_on::timestamp AT TIME ZONE 'UTC')"
 INVOICED = JournalSource(
     "invoiced",
     "Invoice issued",
     f"""
-    SELECT invoice.mode, invoice.created_at AS at, invoice.id AS source_id, invoice.reference AS subject,
-           invoice.organisation_id, invoice.currency, posting.account, posting.amount_minor
-    FROM invoices invoice
-    CROSS JOIN LATERAL (
-        SELECT sum(billed.offset_minor + billed.fee_minor)::bigint AS net_minor FROM invoice_orders billed
-        WHERE billed.invoice_id = invoice.id
-    ) AS orders
+    SELECT document.mode, {_BOOKED} AS at, document.id AS source_id, document.reference AS subject,
+           document.organisation_id, document.currency, posting.account, posting.amount_minor
+    FROM tax_documents document
     CROSS JOIN LATERAL (VALUES
-        ('{To.RECEIVABLES}', invoice.total_minor),
-        ('{To.DEFERRED}', -orders.net_minor),
-        ('{To.TAX}', -coalesce(invoice.tax_minor, 0))
+        ('{To.RECEIVABLES}', document.total_minor),
+        ('{To.DEFERRED}', coalesce(document.tax_minor, 0) - document.total_minor),
+        ('{To.TAX}', -coalesce(document.tax_minor, 0))
     ) AS posting (account, amount_minor)
+    WHERE document.kind <> 'credit_note'
     """,  # noqa: S608 - made of our own constants
 )
 CREDITED = JournalSource(
     "credited",
     "Credit note issued",
     f"""
-    SELECT note.mode, note.created_at AS at, note.id AS source_id, note.reference AS subject, note.organisation_id,
-           note.currency, posting.account, posting.amount_minor
-    FROM credit_notes note
-    CROSS JOIN LATERAL (
-        SELECT sum(credited.offset_minor + credited.fee_minor)::bigint AS net_minor FROM credit_note_orders credited
-        WHERE credited.credit_note_id = note.id
-    ) AS orders
+    SELECT document.mode, {_BOOKED} AS at, document.id AS source_id, document.reference AS subject,
+           document.organisation_id, document.currency, posting.account, posting.amount_minor
+    FROM tax_documents document
+    JOIN credit_notes note ON note.id = document.id
     CROSS JOIN LATERAL (VALUES
-        ('{To.REFUNDS}', orders.net_minor),
-        ('{To.TAX}', coalesce(note.tax_minor, 0)),
-        (CASE WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END, -note.total_minor)
+        ('{To.REFUNDS}', document.total_minor - coalesce(document.tax_minor, 0)),
+        ('{To.TAX}', coalesce(document.tax_minor, 0)),
+        (CASE WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END, -document.total_minor)
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )

@@ -6,15 +6,17 @@ from datetime import date, datetime
 from msgspec import Struct
 
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
-from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, read_note
+from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, NOTES, read_note
 from tonne.money.invoices.model import Invoice
-from tonne.money.invoices.store import INVOICE_COLUMNS, read_invoice
+from tonne.money.invoices.store import INVOICE_COLUMNS, INVOICES, read_invoice
 from tonne.platform.db.database import Connection, optional
 from tonne.platform.values.context import Tenant
 
 LIST_INVOICES = f"""
-SELECT {INVOICE_COLUMNS} FROM invoices
-WHERE organisation_id = $1 AND mode = $2 AND ($3::bigint IS NULL OR number < $3) ORDER BY number DESC LIMIT $4
+SELECT {INVOICE_COLUMNS} FROM {INVOICES}
+WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND NOT invoices.is_prepaid
+  AND ($3::bigint IS NULL OR invoices.number < $3)
+ORDER BY invoices.number DESC LIMIT $4
 """  # noqa: S608 - a constant
 
 
@@ -26,9 +28,10 @@ async def list_invoices_of(connection: Connection, tenant: Tenant, before: int |
 
 # A statement of its own: few invoices are open, and only they are in its index.
 LIST_OPEN_INVOICES = f"""
-SELECT {INVOICE_COLUMNS} FROM invoices
-WHERE organisation_id = $1 AND mode = $2 AND status = 'open' AND ($3::bigint IS NULL OR number < $3)
-ORDER BY number DESC LIMIT $4
+SELECT {INVOICE_COLUMNS} FROM {INVOICES}
+WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND invoices.status = 'open'
+  AND ($3::bigint IS NULL OR invoices.number < $3)
+ORDER BY invoices.number DESC LIMIT $4
 """  # noqa: S608 - a constant
 
 
@@ -39,7 +42,10 @@ async def list_open_invoices_of(
     return [read_invoice(row) for row in rows]
 
 
-FIND_INVOICE = f"SELECT {INVOICE_COLUMNS} FROM invoices WHERE organisation_id = $1 AND mode = $2 AND reference = $3"  # noqa: S608 - a constant
+FIND_INVOICE = f"""
+SELECT {INVOICE_COLUMNS} FROM {INVOICES}
+WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND invoices.reference = $3
+"""  # noqa: S608 - a constant
 
 
 async def find_invoice_of(connection: Connection, tenant: Tenant, reference: str) -> Invoice | None:
@@ -81,7 +87,7 @@ async def list_received(connection: Connection, invoice: Invoice) -> Sequence[Re
 
 LIST_NOTES = f"""
 SELECT {NOTE_COLUMNS}, invoices.reference AS invoice_reference
-FROM credit_notes note JOIN invoices ON invoices.id = note.invoice_id
+FROM {NOTES} JOIN invoices ON invoices.id = note.invoice_id
 WHERE note.organisation_id = $1 AND note.mode = $2 AND ($3::bigint IS NULL OR note.number < $3)
 ORDER BY note.number DESC LIMIT $4
 """  # noqa: S608 - a constant
@@ -96,7 +102,7 @@ async def list_credit_notes_of(
 
 
 FIND_NOTE = f"""
-SELECT {NOTE_COLUMNS} FROM credit_notes note
+SELECT {NOTE_COLUMNS} FROM {NOTES}
 WHERE note.organisation_id = $1 AND note.mode = $2 AND note.reference = $3
 """  # noqa: S608 - a constant
 
@@ -175,9 +181,10 @@ charges.id, charges.account_id, accounts.name AS account_name, charges.order_id,
        invoices.reference AS invoice_reference, charges.amount_minor,
        coalesce((SELECT sum(refunds.amount_minor) FROM refunds
                  WHERE refunds.charge_id = charges.id AND refunds.state = 'succeeded'), 0)::bigint AS refunded_minor,
-       coalesce(invoices.tax_minor, orders.tax_minor) AS tax_minor, charges.currency, charges.settled_at AS paid_at
+       coalesce(document.tax_minor, orders.tax_minor) AS tax_minor, charges.currency, charges.settled_at AS paid_at
 FROM charges JOIN accounts ON accounts.id = charges.account_id
 LEFT JOIN invoices ON invoices.id = charges.invoice_id
+LEFT JOIN tax_documents document ON document.id = invoices.id
 LEFT JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
 WHERE charges.organisation_id = $1 AND charges.mode = $2 AND charges.status IN ('captured', 'refunded')
 """

@@ -43,14 +43,10 @@ class SalesDocument(msgspec.Struct, frozen=True):
 
 
 LIST_SALES = """
-SELECT document.kind, document.number, document.issued_on, document.organisation_id, document.currency,
-       document.total_minor, document.tax_minor, document.record, supply.supplied_from, supply.supplied_to
-FROM (SELECT 'invoice' AS kind, id, reference AS number, issued_on, organisation_id, currency::text AS currency,
-             total_minor, tax_minor, record
-      FROM invoices WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
-      UNION ALL
-      SELECT 'credit_note', NULL, reference, issued_on, organisation_id, currency::text, total_minor, tax_minor, record
-      FROM credit_notes WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3) AS document
+SELECT document.kind, document.reference AS number, document.issued_on, document.organisation_id,
+       document.currency::text AS currency, document.total_minor, document.tax_minor, document.record,
+       supply.supplied_from, supply.supplied_to
+FROM tax_documents document
 LEFT JOIN LATERAL (
     SELECT min(orders.supplied_on) AS supplied_from, max(orders.supplied_on) AS supplied_to
     FROM invoice_orders billed
@@ -58,7 +54,8 @@ LEFT JOIN LATERAL (
     WHERE billed.invoice_id = document.id AND NOT billed.cancelled
     HAVING bool_and(orders.supplied_on IS NOT NULL)
 ) AS supply ON true
-ORDER BY document.issued_on, document.kind DESC, document.number
+WHERE document.mode = $1 AND document.issued_on >= $2 AND document.issued_on < $3
+ORDER BY document.issued_on, document.series DESC, document.number
 """
 
 
@@ -101,7 +98,7 @@ def sales_head() -> str:
 
 
 def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax]]:
-    if document.kind == "invoice":
+    if document.kind != "credit_note":
         invoice = msgspec.json.decode(document.record, type=InvoiceRecord)
         return invoice.buyer, invoice.taxes
     note = msgspec.json.decode(document.record, type=CreditNoteRecord)

@@ -9,8 +9,9 @@ import msgspec
 from tonne.money.invoices.documents.factur_x import credited_tax
 from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus, IssuedDocument
+from tonne.money.invoices.tax_documents import DocumentKind, reference_in
 from tonne.platform.values.amounts import apportion, format_money
-from tonne.platform.values.context import Mode, new_id, replace, same_named
+from tonne.platform.values.context import new_id, replace, same_named
 from tonne.selling.orders.model import OrderKey
 
 # A credit note with more orders lists accounts instead: the orders are on the invoice.
@@ -43,6 +44,7 @@ class CreditedOrder(msgspec.Struct, frozen=True):
 
 
 class CreditNote(IssuedDocument, frozen=True, kw_only=True):
+    kind: DocumentKind = DocumentKind.CREDIT_NOTE
     invoice_id: str
     cause: CreditCause
     reason: str | None
@@ -51,11 +53,6 @@ class CreditNote(IssuedDocument, frozen=True, kw_only=True):
 
     def read_record(self) -> CreditNoteRecord:
         return msgspec.json.decode(self.record, type=CreditNoteRecord)
-
-
-def credit_reference_of(mode: Mode, number: int) -> str:
-    """The number of a credit note: `CN-LIVE-000123`."""
-    return f"CN-{mode.upper()}-{number:06d}"
 
 
 def credit_in_full(billed: BilledOrder) -> CreditedOrder:
@@ -105,7 +102,8 @@ def compose_credit_note(
     total_minor = sum(each.total_minor for each in credited)
     taxes = [each.tax_minor for each in credited if each.tax_minor is not None]
     tax_minor = sum(taxes) if taxes else None
-    issued, currency, reference = invoice.read_record(), invoice.currency, credit_reference_of(invoice.mode, number)
+    issued, currency = invoice.read_record(), invoice.currency
+    reference = reference_in(DocumentKind.CREDIT_NOTE, invoice.mode, number)
     record = CreditNoteRecord(
         number=reference,
         mode=invoice.mode.value,
@@ -131,6 +129,7 @@ def compose_credit_note(
     return CreditNote(
         id=new_id("crn"),
         invoice_id=invoice.id,
+        corrects=invoice.id,
         organisation_id=invoice.organisation_id,
         mode=invoice.mode,
         number=number,

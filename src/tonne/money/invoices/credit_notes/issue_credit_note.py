@@ -1,7 +1,7 @@
 """Issue a credit note, which cancels an invoice or reduces it, and mail it to those who were mailed the invoice."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 
 from tonne.money.bank.return_transfer import return_part_payments
@@ -18,6 +18,7 @@ from tonne.money.invoices.mail import compose_credit_mail, find_recipients
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
 from tonne.money.invoices.release_surplus import release_surplus
 from tonne.money.invoices.store import find_by_references_any_account
+from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
@@ -112,15 +113,12 @@ async def issue_credit_note(
     elif is_open:
         left_minor = max(invoice.due_minor - _total(credited), 0)
         released_minor = await release_surplus(tx, invoice, left_minor, by=by)
-    number = await credit_note_store.take_credit_number(tx, invoice.mode)
-    # Read while the series is locked, so that dates never run against numbers.
-    last_day = await credit_note_store.find_credit_date_any_account(tx, invoice.mode, number - 1)
-    today = by.at.astimezone(UTC).date()
+    number, issued_on = await take_issue_numbers(tx, DocumentKind.CREDIT_NOTE, invoice.mode, 1, by.at)
     note = credit_note.compose_credit_note(
         invoice,
         credited,
         number,
-        today if last_day is None else max(today, last_day),
+        issued_on,
         cause=cause,
         reason=reason,
         refund_id=refund_id,

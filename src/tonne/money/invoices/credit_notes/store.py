@@ -1,59 +1,44 @@
 """SQL of credit notes."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 import asyncpg
 
 from tonne.money.invoices.credit_notes.credit_note import CreditedOrder, CreditNote
 from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.tax_documents import insert_documents
 from tonne.platform.db.database import Connection, columns, optional, parameters_of, value_of
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order
 
 NOTE_COLUMNS = """
 note.id, note.invoice_id, note.organisation_id, note.mode, note.number, note.reference, note.currency, note.total_minor,
-note.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by, note.record, note.mailed_at
+document.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by, document.record,
+note.mailed_at
 """
+# What NOTE_COLUMNS are read from.
+NOTES = "credit_notes note JOIN tax_documents document ON document.id = note.id"
 
 
 def read_note(row: asyncpg.Record) -> CreditNote:
     return value_of(CreditNote, row)
 
 
-TAKE_NUMBER = "UPDATE credit_note_series SET last_number = last_number + 1 WHERE mode = $1 RETURNING last_number"
-
-
-async def take_credit_number(tx: Connection, mode: Mode) -> int:
-    """The next number. A rollback returns it to the series."""
-    number: int = await tx.fetchval(TAKE_NUMBER, mode)
-    return number
-
-
-FIND_ISSUE_DATE = "SELECT issued_on FROM credit_notes WHERE mode = $1 AND number = $2"
-
-
-async def find_credit_date_any_account(tx: Connection, mode: Mode, number: int) -> date | None:
-    day: date | None = await tx.fetchval(FIND_ISSUE_DATE, mode, number)
-    return day
-
-
-INSERT_NOTE = """
-INSERT INTO credit_notes (id, invoice_id, organisation_id, mode, number, reference, currency, total_minor, tax_minor,
-                          cause, reason, refund_id, issued_on, issued_by, record, created_at, next_attempt_at, recovers)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
-"""
-
-
 _INSERTED = (
-    "id, invoice_id, organisation_id, mode, number, reference, currency, total_minor, tax_minor, cause, reason, "
-    "refund_id, issued_on, issued_by, record"
+    "id, invoice_id, organisation_id, mode, number, reference, currency, total_minor, cause, reason, refund_id, "
+    "issued_on, issued_by"
 )
+INSERT_NOTE = f"""
+INSERT INTO credit_notes ({_INSERTED}, created_at, next_attempt_at, recovers)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+"""  # noqa: S608 - columns above
 
 
 async def insert_credit_note(
     tx: Connection, invoice: Invoice, note: CreditNote, now: datetime, *, mail_at: datetime | None
 ) -> None:
+    await insert_documents(tx, [note], now)
     await tx.execute(INSERT_NOTE, *parameters_of(note, _INSERTED), now, mail_at, invoice.is_written_off)
 
 
@@ -96,7 +81,7 @@ async def sum_corrections(connection: Connection, order: Order) -> int:
     return int(await connection.fetchval(SUM_CORRECTIONS, order.scope.account_id, order.id))
 
 
-LIST_OF_INVOICE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.invoice_id = $1 ORDER BY note.number"  # noqa: S608 - a constant
+LIST_OF_INVOICE = f"SELECT {NOTE_COLUMNS} FROM {NOTES} WHERE note.invoice_id = $1 ORDER BY note.number"  # noqa: S608 - a constant
 
 
 async def list_credit_notes(connection: Connection, invoice: Invoice) -> list[CreditNote]:
@@ -105,7 +90,7 @@ async def list_credit_notes(connection: Connection, invoice: Invoice) -> list[Cr
 
 
 LIST_OF_ORDER = f"""
-SELECT {NOTE_COLUMNS} FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
+SELECT {NOTE_COLUMNS} FROM {NOTES} JOIN credit_note_orders credited ON credited.credit_note_id = note.id
 WHERE credited.account_id = $1 AND credited.order_id = $2 ORDER BY note.number DESC
 """  # noqa: S608 - a constant
 
@@ -116,7 +101,7 @@ async def list_credit_notes_of_order(connection: Connection, scope: Scope, order
 
 
 FIND_NOTE = f"""
-SELECT {NOTE_COLUMNS} FROM credit_notes note
+SELECT {NOTE_COLUMNS} FROM {NOTES}
 WHERE note.id = $2 AND note.mode = $3
   AND EXISTS (SELECT FROM credit_note_orders credited
               WHERE credited.credit_note_id = note.id AND credited.account_id = $1)
@@ -133,7 +118,7 @@ async def find_credit_note(
     return None if row is None else read_note(row)
 
 
-FIND_BY_REFERENCE = f"SELECT {NOTE_COLUMNS} FROM credit_notes note WHERE note.reference = $1"  # noqa: S608 - a constant
+FIND_BY_REFERENCE = f"SELECT {NOTE_COLUMNS} FROM {NOTES} WHERE note.reference = $1"  # noqa: S608 - a constant
 
 
 async def find_credit_note_any_account(connection: Connection, reference: str) -> CreditNote | None:
@@ -145,6 +130,7 @@ CLAIM_DUE = f"""
 UPDATE credit_notes note SET next_attempt_at = $2
 FROM (SELECT id FROM credit_notes WHERE next_attempt_at <= $1
       ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
+JOIN tax_documents document ON document.id = due.id
 WHERE note.id = due.id RETURNING {NOTE_COLUMNS}
 """  # noqa: S608 - a constant
 

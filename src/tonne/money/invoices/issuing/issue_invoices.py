@@ -5,7 +5,7 @@ Placed orders that are paid by invoice get one each; consolidated invoices bill 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import structlog
 from msgspec import structs
@@ -27,6 +27,7 @@ from tonne.money.invoices.issuing.collect_orders import (
     start_of_month,
 )
 from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order, compose_invoice
+from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
@@ -141,7 +142,7 @@ async def _issue_each(
     if not orders:
         return False
     clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in orders])
-    first, issued_on = await take_issue_numbers(tx, orders[0].scope.mode, len(orders), now)
+    first, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, orders[0].scope.mode, len(orders), now)
     invoices = [
         compose_invoice(
             order,
@@ -157,16 +158,6 @@ async def _issue_each(
     pairs = zip(invoices, orders, strict=True)
     await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
     return await record_invoices(tx, invoices, ISSUED, now)
-
-
-async def take_issue_numbers(tx: Connection, mode: Mode, count: int, now: datetime) -> tuple[int, date]:
-    """The first of the next `count` numbers, and the date of issue."""
-    first = await invoice_store.take_numbers(tx, mode, count)
-    # Read while the series is locked: a worker that waited for it over midnight, or whose clock is slow, would
-    # otherwise give a higher number an earlier date.
-    last_day = await invoice_store.find_issue_date_any_account(tx, mode, first - 1)
-    today = now.astimezone(UTC).date()
-    return first, today if last_day is None else max(today, last_day)
 
 
 async def find_held_back(connection: Connection, order: Order, settings: Settings) -> HeldBack:
@@ -265,7 +256,7 @@ async def _bill_orders(
         lines = await billing_store.sum_lines(tx, [order.key for order in orders])
         organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
         # As late as possible: all other invoices of the mode wait for the row of the series until the commit.
-        number, issued_on = await take_issue_numbers(tx, group.mode, 1, now)
+        number, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, group.mode, 1, now)
         draft = ConsolidatedDraft(group, orders, taxes, lines, organisation)
         invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)

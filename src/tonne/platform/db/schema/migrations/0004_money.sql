@@ -360,17 +360,47 @@ CREATE INDEX transfer_resolutions_of_transfer ON transfer_resolutions (transfer_
 
 -- invoices -----------------------------------------------------------------------------------------------------
 
--- The last invoice number of each mode. It is incremented in the transaction that inserts the invoice, so that numbers
--- have no gaps.
-CREATE TABLE invoice_series (
-    mode         mode PRIMARY KEY,
-    last_number  bigint NOT NULL DEFAULT 0
+-- The last number of each series: TN invoices, TS simplified invoices, CN credit notes. It is incremented in the
+-- transaction that inserts the document, so that numbers have no gaps.
+CREATE TABLE document_series (
+    mode         mode NOT NULL,
+    series       text NOT NULL CHECK (series IN ('TN', 'TS', 'CN')),
+    last_number  bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (mode, series)
 );
-INSERT INTO invoice_series (mode) VALUES ('live'), ('test');
-CREATE TRIGGER invoice_numbers_not_while_held BEFORE UPDATE ON invoice_series
+INSERT INTO document_series (mode, series)
+VALUES ('live', 'TN'), ('live', 'TS'), ('live', 'CN'), ('test', 'TN'), ('test', 'TS'), ('test', 'CN');
+CREATE TRIGGER document_numbers_not_while_held BEFORE UPDATE ON document_series
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
 
--- Invoices, each for one order or for all orders of a period.
+-- Every sale has exactly one document, and every document one row, which never changes. The list of sales and the tax in
+-- the journal are read from here. `invoices` and `credit_notes` hold the state of a document under its id.
+CREATE TABLE tax_documents (
+    id               text PRIMARY KEY,
+    kind             text NOT NULL CHECK (kind IN ('invoice', 'simplified_invoice', 'credit_note')),
+    mode             mode NOT NULL,
+    series           text NOT NULL,
+    number           bigint NOT NULL CHECK (number > 0),
+    -- The number as it is printed.
+    reference        text NOT NULL UNIQUE,
+    organisation_id  text NOT NULL,
+    currency         currency NOT NULL,
+    total_minor      bigint NOT NULL CHECK (total_minor > 0),
+    -- Part of the total; null where no tax is computed.
+    tax_minor        bigint CHECK (tax_minor BETWEEN 0 AND total_minor),
+    issued_on        date NOT NULL,
+    -- The invoice that a credit note corrects, or the credit note that an invoice takes back.
+    corrects         text REFERENCES tax_documents,
+    -- The document as it was issued (JSON, UTF-8).
+    record           bytea NOT NULL,
+    created_at       timestamptz NOT NULL,
+    UNIQUE (mode, series, number),
+    CHECK (series = CASE kind WHEN 'invoice' THEN 'TN' WHEN 'simplified_invoice' THEN 'TS' ELSE 'CN' END)
+);
+CREATE INDEX tax_documents_issued ON tax_documents (mode, issued_on);
+
+-- The state of invoices, each for one order or for all orders of a period. What it has of `tax_documents` is copied:
+-- balances and lists are read from its indexes.
 CREATE TABLE invoices (
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
@@ -382,8 +412,6 @@ CREATE TABLE invoices (
     status           text NOT NULL CHECK (status IN ('open', 'paid', 'cancelled')),
     issued_on        date NOT NULL,
     due_on           date NOT NULL CHECK (due_on >= issued_on),
-    -- The invoice as it was sent (JSON, UTF-8). Never changed.
-    record           bytea NOT NULL,
     mailed_at        timestamptz,
     reminded_at      timestamptz,
     settled_at       timestamptz,
@@ -391,12 +419,10 @@ CREATE TABLE invoices (
     created_at       timestamptz NOT NULL,
     -- When a worker next mails it, sends a reminder or cancels the order.
     next_attempt_at  timestamptz,
-    id               text PRIMARY KEY,
+    id               text PRIMARY KEY REFERENCES tax_documents,
     billing          text NOT NULL DEFAULT 'per_order' CHECK (billing IN ('per_order', 'monthly', 'threshold')),
     payment_method   text NOT NULL DEFAULT 'invoice' CHECK (payment_method IN ('invoice', 'card')),
     order_count      integer NOT NULL DEFAULT 1 CHECK (order_count > 0),
-    -- Part of the total; null where no tax is computed.
-    tax_minor        bigint CHECK (tax_minor >= 0),
     -- The sum of its credit notes. What is due is the total less this.
     credited_minor   bigint NOT NULL DEFAULT 0,
     -- What was due when it was settled.
@@ -408,7 +434,8 @@ CREATE TABLE invoices (
     -- An open invoice that is no longer expected to be paid. It stays open, because it is still owed: what arrives later
     -- pays it. Null if it was reinstated.
     written_off_at   timestamptz,
-    UNIQUE (mode, number),
+    -- The document of a card payment that was captured before: nothing of it was ever due.
+    is_prepaid       boolean NOT NULL DEFAULT false,
     CHECK (credited_minor BETWEEN 0 AND total_minor),
     CHECK (status <> 'cancelled' OR credited_minor = total_minor),
     CHECK ((status = 'paid') = (settled_minor IS NOT NULL)),
@@ -418,9 +445,10 @@ CREATE INDEX invoices_due ON invoices (next_attempt_at) WHERE next_attempt_at IS
 CREATE INDEX invoices_of_organisation ON invoices (organisation_id, mode, issued_on);
 CREATE INDEX invoices_open ON invoices (organisation_id, mode, due_on)
     WHERE status = 'open';
-CREATE INDEX invoices_numbered ON invoices (organisation_id, mode, number);
+CREATE INDEX invoices_numbered ON invoices (mode, number) WHERE NOT is_prepaid;
+CREATE INDEX invoices_of_customer ON invoices (organisation_id, mode, number) WHERE NOT is_prepaid;
 CREATE INDEX invoices_owed ON invoices (organisation_id, mode, currency, issued_on)
-    INCLUDE (total_minor);
+    INCLUDE (total_minor) WHERE NOT is_prepaid;
 CREATE INDEX invoices_settled_by_hand ON invoices (organisation_id, mode, settled_at)
     WHERE status = 'paid' AND settled_by_hand;
 
@@ -496,17 +524,9 @@ CREATE TABLE unbilled_orders (
 );
 CREATE INDEX unbilled_orders_of_group ON unbilled_orders (group_id, placed_at);
 
--- Credit notes are numbered like invoices, in a series of their own.
-CREATE TABLE credit_note_series (
-    mode         mode PRIMARY KEY,
-    last_number  bigint NOT NULL DEFAULT 0
-);
-INSERT INTO credit_note_series (mode) VALUES ('live'), ('test');
-CREATE TRIGGER credit_note_numbers_not_while_held BEFORE UPDATE ON credit_note_series
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
-
+-- The state of credit notes, as `invoices`.
 CREATE TABLE credit_notes (
-    id               text PRIMARY KEY,
+    id               text PRIMARY KEY REFERENCES tax_documents,
     invoice_id       text NOT NULL REFERENCES invoices,
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
@@ -514,7 +534,6 @@ CREATE TABLE credit_notes (
     reference        text NOT NULL UNIQUE,
     currency         currency NOT NULL,
     total_minor      bigint NOT NULL CHECK (total_minor > 0),
-    tax_minor        bigint CHECK (tax_minor BETWEEN 0 AND total_minor),
     -- cancellation: the orders were cancelled. refund: money is returned, the orders stay. correction: the operator
     -- reduces an invoice.
     cause            text NOT NULL CHECK (cause IN ('cancellation', 'refund', 'correction')),
@@ -522,8 +541,6 @@ CREATE TABLE credit_notes (
     refund_id        text,
     issued_on        date NOT NULL,
     issued_by        text NOT NULL,
-    -- The credit note as it was issued (JSON, UTF-8). Never changed.
-    record           bytea NOT NULL,
     created_at       timestamptz NOT NULL,
     mailed_at        timestamptz,
     -- When a worker mails it; null if it is mailed, or if the invoice never was.

@@ -1,0 +1,100 @@
+"""The record of every tax document: its number in a series, and its content, which never changes.
+
+Invoices, simplified invoices and credit notes are rows of `tax_documents`. Their state is in `invoices` and
+`credit_notes`, under the same id.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from enum import StrEnum
+
+import msgspec
+
+from tonne.platform.db.database import Connection, columns
+from tonne.platform.values.context import Mode
+
+WIDTH = 6
+
+
+class DocumentKind(StrEnum):
+    INVOICE = "invoice"
+    SIMPLIFIED_INVOICE = "simplified_invoice"
+    CREDIT_NOTE = "credit_note"
+
+    @property
+    def series(self) -> str:
+        return _SERIES[self]
+
+
+_SERIES = {DocumentKind.INVOICE: "TN", DocumentKind.SIMPLIFIED_INVOICE: "TS", DocumentKind.CREDIT_NOTE: "CN"}
+
+
+class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """`record` is the issued content as JSON."""
+
+    id: str
+    kind: DocumentKind
+    organisation_id: str
+    mode: Mode
+    number: int
+    reference: str
+    currency: str
+    total_minor: int
+    tax_minor: int | None = None
+    issued_on: date
+    corrects: str | None = None
+    record: bytes
+
+    @property
+    def series(self) -> str:
+        return self.kind.series
+
+
+def reference_in(kind: DocumentKind, mode: Mode, number: int) -> str:
+    """The number as it is printed: `TN-LIVE-000123`."""
+    return f"{kind.series}-{mode.upper()}-{number:0{WIDTH}d}"
+
+
+TAKE_NUMBERS = """
+UPDATE document_series SET last_number = last_number + $3 WHERE mode = $1 AND series = $2 RETURNING last_number
+"""
+
+
+async def take_issue_numbers(
+    tx: Connection, kind: DocumentKind, mode: Mode, count: int, now: datetime
+) -> tuple[int, date]:
+    """The first of the next `count` numbers, and the date of issue. A rollback returns the numbers to the series.
+
+    The row of the series is locked from here to the commit, which makes the numbers gapless.
+    """
+    last_number: int = await tx.fetchval(TAKE_NUMBERS, mode, kind.series, count)
+    first = last_number - count + 1
+    # Read while the series is locked: a worker that waited for it over midnight, or whose clock is slow, would
+    # otherwise give a higher number an earlier date.
+    last_day = await _find_issue_date_any_account(tx, kind, mode, first - 1)
+    today = now.astimezone(UTC).date()
+    return first, today if last_day is None else max(today, last_day)
+
+
+FIND_ISSUE_DATE = "SELECT issued_on FROM tax_documents WHERE mode = $1 AND series = $2 AND number = $3"
+
+
+async def _find_issue_date_any_account(tx: Connection, kind: DocumentKind, mode: Mode, number: int) -> date | None:
+    day: date | None = await tx.fetchval(FIND_ISSUE_DATE, mode, kind.series, number)
+    return day
+
+
+_INSERTED = (
+    "id, kind, mode, series, number, reference, organisation_id, currency, total_minor, tax_minor, issued_on, "
+    "corrects, record"
+)
+INSERT_DOCUMENTS = f"""
+INSERT INTO tax_documents ({_INSERTED}, created_at)
+SELECT {_INSERTED}, $1
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
+            $10::bigint[], $11::bigint[], $12::date[], $13::text[], $14::bytea[]) AS issued ({_INSERTED})
+"""  # noqa: S608 - columns above
+
+
+async def insert_documents(tx: Connection, documents: Sequence[TaxDocument], now: datetime) -> None:
+    await tx.execute(INSERT_DOCUMENTS, now, *columns(documents, _INSERTED))
