@@ -25,8 +25,8 @@ GROWING = {
     *("ledger_entries", "ledger_postings"),
     *("log_entries", "log_statements", "log_tiles", "mails", "offset_link_deltas", "order_deltas", "order_lines"),
     *("order_links", "order_mails", "order_projects", "orders", "parcels", "quotes", "refunds", "replaced_shares"),
-    *("shares", "simulated_charges", "simulated_disputes", "simulated_refunds", "transfer_assignments"),
-    *("transfer_resolutions", "transfer_returns", "webhook_attempts"),
+    *("shares", "simulated_charges", "simulated_disputes", "simulated_refunds", "tax_documents"),
+    *("transfer_assignments", "transfer_resolutions", "transfer_returns", "webhook_attempts"),
 }
 # Many rows have the same value in these columns.
 SHARED = {"organisation_id", "account_id", "webhook_id", "project_id", "bundle_id", "lot_id", "offset_link_id"}
