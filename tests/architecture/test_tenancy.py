@@ -32,6 +32,7 @@ ACROSS_ACCOUNTS = {
     "selling/orders/placing/spending.py": "limits a key that the operator names by its id alone",
     "money/cards/endpoints.py": "makes the charge due that a verified message of the gateway names",
     "money/invoices/issuing/issue_invoices.py": "a job of the worker",
+    "money/invoices/tax_documents.py": "all accounts of a mode share a series of numbers",
     "money/invoices/card_payment/settle_card_invoice.py": "a job; an invoice names its organisation only",
     "money/invoices/card_payment/mail_card_receipt.py": "an invoice names its organisation only",
     "money/invoices/follow_up_invoices.py": "an invoice may bill several accounts of its organisation",

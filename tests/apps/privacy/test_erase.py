@@ -164,7 +164,7 @@ async def test_what_clients_wrote_is_erased(persons: Persons) -> None:
     }, "other addresses stay"
     assert json.loads(shown)["idempotency_key"] == f"erased {placed.json()['id']}"
     # The invoice names the client's reference, and is kept as the law demands.
-    kept = {"invoices.record", "invoice_orders.reference"}
+    kept = {"tax_documents.record", "invoice_orders.reference"}
     assert await columns_with(persons.database, "<Ada.Keller", "order of ada", '"ada.keller@example.com"') == kept
 
     await persons.erase("zoë köhler")

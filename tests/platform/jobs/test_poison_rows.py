@@ -21,6 +21,8 @@ from tonne.platform.values.context import Mode
 
 ADD_FAULT = """
 CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'poisoned'; END $$;
+CREATE FUNCTION bills(text, text) RETURNS boolean LANGUAGE sql AS
+$$ SELECT EXISTS (SELECT FROM invoice_orders WHERE invoice_id = $1 AND order_id = $2) $$;
 CREATE TRIGGER fault BEFORE {fault} EXECUTE FUNCTION fail();
 """
 INSERT_LINK = """
@@ -220,7 +222,7 @@ CASES = {
     "mail an invoice": Case(
         "follow_up_invoices",
         PoisonScene.issue_invoices,
-        _on("invoices", "UPDATE", "strpos(encode(NEW.record, 'escape'), '{id}') > 0 AND NEW.mailed_at IS NOT NULL"),
+        _on("invoices", "UPDATE", "bills(NEW.id, '{id}') AND NEW.mailed_at IS NOT NULL"),
         "SELECT mailed_at IS NOT NULL FROM invoices JOIN invoice_orders ON invoice_id = id WHERE order_id = $1",
     ),
     "allocate": Case(

@@ -20,7 +20,7 @@ BALANCED, POSTED, TOTALS, BAD_DEBTS, DEFERRED = (invariant.name for invariant in
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
-                ("UPDATE charges SET amount_minor = amount_minor + 1, captured_minor = captured_minor + 2", BALANCED),
+        ("UPDATE charges SET amount_minor = amount_minor + 1, captured_minor = captured_minor + 2", BALANCED),
         ("UPDATE invoices SET written_off_at = created_at", BAD_DEBTS),
         ("UPDATE tax_documents SET total_minor = total_minor + 1 WHERE kind = 'invoice'", DEFERRED),
     ],
