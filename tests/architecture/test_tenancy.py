@@ -21,6 +21,7 @@ ACROSS_ACCOUNTS = {
     "supply/stock/supply_reads.py": "the operator's pages: stock belongs to no account",
     "platform/documents/mail/retry_mail.py": "the operator retries a mail that was given up",
     "platform/http/request_log/prune_requests.py": "a job of the worker",
+    "selling/accounts/tax/check_vat_ids.py": "a job of the worker",
     "selling/accounts/lookup.py": "finds what the operator names by its id alone",
     "selling/accounts/import_history.py": "undoes an import that the operator names by its id alone",
     "selling/accounts/keys/api_keys.py": "revokes a key that the operator names by its id alone",

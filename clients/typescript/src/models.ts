@@ -127,7 +127,8 @@ export interface Order {
    * Present only while a `placed` order is on hold. `credit_limit_reached`: its account has credit, and with it unpaid
    * orders would exceed the limit. The order is fulfilled as soon as it is paid, or others are, or the limit is raised.
    * `buyer_details_missing`: its invoice needs the address of your organisation, which somebody enters in the
-   * dashboard.
+   * dashboard. `vat_check_missing`: its invoice needs a check of the VAT id of your organisation.
+   * `exchange_rate_missing`: its invoice needs the exchange rate for its tax. The seller sees to both.
    */
   hold_reason?: HoldReason | undefined;
   /** The locked quote that fixed its price. Present only if it was placed with one. */
@@ -220,7 +221,7 @@ export interface Beneficiary {
 }
 
 /** What a placed order waits for beside its payment. */
-export type HoldReason = "buyer_details_missing" | "credit_limit_reached";
+export type HoldReason = "buyer_details_missing" | "credit_limit_reached" | "exchange_rate_missing" | "vat_check_missing";
 
 export type OrderCertificateState = "being_replaced";
 

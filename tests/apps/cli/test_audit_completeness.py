@@ -7,7 +7,18 @@ import click
 import msgspec
 import pytest
 
-from tests.apps.cli.story import FACTORS, HISTORY, PAYOUTS, PRICES, STATEMENT, TAXED_SELLER, Story, Words
+from tests.apps.cli.story import (
+    ECB_RATES,
+    FACTORS,
+    HISTORY,
+    PAYOUTS,
+    PRICES,
+    STATEMENT,
+    TAX_RATES,
+    TAXED_SELLER,
+    Story,
+    Words,
+)
 from tests.support.api_client import ApiClient
 from tests.support.world import ADDRESS, World
 from tonne.apps.cli.database import ACTOR
@@ -27,7 +38,7 @@ READING = (
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
     "dispute show, payout list, export journal, export balances, person list, hold-quota list, log openings, "
-    "log audit, verify"
+    "log audit, verify, tax rates show, tax vat-check list, rates show"
 )
 NOT_AUDITED = {
     "serve": "runs processes; the demo data it may create is written by audited use cases",
@@ -59,6 +70,10 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "org set-fee": lambda story: story.organisation("0.2"),
     "org set-address": lambda story: story.organisation("1 Harbour Street"),
     "org tax": lambda story: story.organisation("--treatment", "standard", "--rate", "19", *ADDRESS_OPTIONS),
+    "tax rates import": lambda story: story.words(story.file("tax.csv", TAX_RATES)),
+    "tax vat-check record": lambda story: story.words("FR83404833048", "--outcome", "valid"),
+    "rates import-ecb": lambda story: story.words(story.file("eurofxref.csv", ECB_RATES)),
+    "rates set": lambda story: story.words("KWD", "0.35", "--day", "2026-11-02", "--source", "The bank"),
     "org add-admin": lambda story: story.organisation("ada@ours.test"),
     "org allow-redirect": lambda story: story.organisation("shop.example.com"),
     "org forbid-redirect": lambda story: story.organisation("shop.example.com"),

@@ -285,6 +285,7 @@ ELSEWHERE = {
     "live orders are within the credit limits of their accounts",
     "live invoices are not held back by missing settings",
     "live invoices are not held back by the address of the buyer",
+    "live invoices are not held back by VAT ids or exchange rates",
     "all open offset links can be paid",
     "live certificates of invalid lots are decided about",
     "live certificates of invalid lots are replaced by the day that the order shows",

@@ -9,13 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.apps.cli.story import HISTORY, PAYOUTS, Story, Words
+from tests.apps.cli.story import ECB_RATES, HISTORY, PAYOUTS, Story, Words
 from tests.apps.cli.test_output import READING_COMMANDS
 from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
+
+VAT_ID = "FR83404833048"
 
 
 class Reading(Story):
@@ -36,6 +38,8 @@ class Reading(Story):
         self.run("catalogue", "import-lots", *(await self.import_lots()))
         self.run("payout", "import", self.file("payouts.csv", PAYOUTS))
         self.run("org", "add-admin", *(await self.organisation("ada@ours.test")))
+        self.run("tax", "vat-check", "record", VAT_ID, "--outcome", "valid")
+        self.run("rates", "import-ecb", self.file("eurofxref.csv", ECB_RATES))
         self.run("signing-keys", "rotate", "log")
         self.run("user", "create", "ann@ours.test", "Ann", "--operator")
         await self.unmatched_transfer()
@@ -64,6 +68,9 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "audit": lambda story: story.words(),
     "person list": lambda story: story.erased_person(),
     "picture list": lambda story: story.words("--mode", "test"),
+    "tax rates show": lambda story: story.words(),
+    "tax vat-check list": lambda story: story.words(VAT_ID),
+    "rates show": lambda story: story.words(),
     "org list": lambda story: story.words(),
     "org show": lambda story: story.organisation(),
     "account list": lambda story: story.organisation(),

@@ -151,7 +151,7 @@ async def test_a_live_invoice_with_tax_waits_for_the_address_of_the_buyer(
         document = await find_by_id(tx, ours, order.id)
         assert document is not None
         assert json.loads(document)["hold_reason"] == "buyer_details_missing"
-        described = await describe_order(tx, order, settings)
+        described = await describe_order(tx, order, settings, clock())
         assert "the buyer's street, postcode, city, country are missing" in described.invoice_state
         assert described.next_by == CLIENT
         waiting = await find_waiting(tx, settings, clock())

@@ -15,9 +15,11 @@ from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
+from tonne.selling.accounts.tax.vat_checks import VatAnswer, VatOutcome, record_vat_check
 
 CHECK = "live invoices are not held back by missing settings"
-FRENCH = ADDRESS | {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}
+FRENCH_ID = "FR83404833048"
+FRENCH = ADDRESS | {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": FRENCH_ID}
 GERMAN_SELLER = {"seller_country": "DE", "seller_vat_id": "DE136695976"}
 
 
@@ -25,6 +27,12 @@ async def give_profile(billing: Billing, world: World, **changes: Any) -> None:
     async with billing.database.transaction() as tx:
         organisation_id = world.ours_live.scope.organisation_id
         await set_tax_profile(tx, organisation_id, changes, by=TESTER.at(billing.clock.now))
+
+
+async def prove(billing: Billing, vat_id: str) -> None:
+    """The register says that it is valid."""
+    async with billing.database.transaction() as tx:
+        await record_vat_check(tx, vat_id, None, VatAnswer(VatOutcome.VALID), by=TESTER.at(billing.clock.now))
 
 
 def with_settings(billing: Billing, **changes: object) -> None:
@@ -67,6 +75,7 @@ async def test_later_changes_do_not_affect_a_priced_order(billing: Billing, worl
 async def test_a_note_is_the_organisations_own_or_the_sellers(billing: Billing, world: World) -> None:
     with_settings(billing, **GERMAN_SELLER, seller_language="de")
     await give_profile(billing, world, **FRENCH)
+    await prove(billing, FRENCH_ID)
     notes = []
     for note in (None, "Autoliquidation"):
         await give_profile(billing, world, legal_note=note)
@@ -90,6 +99,7 @@ async def test_a_taxed_live_invoice_waits_for_country_and_vat_number(
 ) -> None:
     untaxed = await billing.place_order(world.ours_live.scope)
     await give_profile(billing, world, **FRENCH)
+    await prove(billing, FRENCH_ID)
     taxed = await billing.place_order(world.ours_live.scope)
     await billing.work()
     await billing.invoice(untaxed)

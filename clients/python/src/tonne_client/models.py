@@ -147,7 +147,8 @@ class Order(Model):
     """Present only while a `placed` order is on hold. `credit_limit_reached`: its account has credit, and with it
     unpaid orders would exceed the limit. The order is fulfilled as soon as it is paid, or others are, or the limit
     is raised. `buyer_details_missing`: its invoice needs the address of your organisation, which somebody enters in
-    the dashboard.
+    the dashboard. `vat_check_missing`: its invoice needs a check of the VAT id of your organisation.
+    `exchange_rate_missing`: its invoice needs the exchange rate for its tax. The seller sees to both.
     """
     quote_id: str | None
     """The locked quote that fixed its price. Present only if it was placed with one."""
@@ -262,7 +263,7 @@ class Beneficiary(Model):
     """Name on the certificate."""
 
 
-HoldReason = Literal["buyer_details_missing", "credit_limit_reached"]
+HoldReason = Literal["buyer_details_missing", "credit_limit_reached", "exchange_rate_missing", "vat_check_missing"]
 
 
 OrderCertificateState = Literal["being_replaced"]

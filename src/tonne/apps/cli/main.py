@@ -34,6 +34,8 @@ COMMANDS = {
     "login": "tonne.apps.cli.selling.login:login",
     "logout": "tonne.apps.cli.selling.login:logout",
     "audit": "tonne.apps.cli.selling.audit:audit",
+    "tax": "tonne.apps.cli.selling.tax:tax",
+    "rates": "tonne.apps.cli.selling.tax:rates",
     "org": "tonne.apps.cli.selling.organisations:org",
     "account": "tonne.apps.cli.selling.accounts:account",
     "user": "tonne.apps.cli.selling.users:user",

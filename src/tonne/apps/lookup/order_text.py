@@ -118,6 +118,10 @@ def _reason(order: FoundOrder, waiting: _Waiting) -> str | None:  # noqa: PLR091
             return "On hold: the credit limit of its account is reached."
         case OrderStatus.PLACED if order.hold_reason == HoldReason.BUYER_DETAILS_MISSING:
             return "On hold: its invoice needs the address of the buyer."
+        case OrderStatus.PLACED if order.hold_reason == HoldReason.VAT_CHECK_MISSING:
+            return "On hold: its invoice needs a check of the VAT id of the buyer."
+        case OrderStatus.PLACED if order.hold_reason == HoldReason.EXCHANGE_RATE_MISSING:
+            return "On hold: its invoice needs the exchange rate for its tax."
         case OrderStatus.PLACED:
             return _payment_reason(order, waiting)
         case OrderStatus.PAID if order.payment_state == PaymentState.DISPUTED:

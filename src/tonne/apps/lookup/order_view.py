@@ -39,7 +39,7 @@ from tonne.selling.accounts.timeline import audit_timeline
 from tonne.selling.estimates.model import Estimate
 from tonne.selling.estimates.store import find_estimate
 from tonne.selling.orders import store
-from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.model import HoldReason, Order, OrderStatus
 from tonne.selling.orders.store import find_key_of_order
 from tonne.selling.orders.timeline import order_timeline
 from tonne.supply.certificates.store import StoredCertificate, list_of_order
@@ -76,16 +76,17 @@ class ShownOrder(Struct, frozen=True):
         return None if self.order.priced is None else self.order.priced.quantity_grams
 
 
-async def describe_order(tx: Connection, order: Order, settings: Settings) -> ShownOrder:
+async def describe_order(tx: Connection, order: Order, settings: Settings, now: datetime) -> ShownOrder:
     scope = order.scope
     key_id = await find_key_of_order(tx, scope, order.id)
     invoice = await find_invoice(tx, scope, order.id)
     state = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
     waits_for, next_by = _next_step(order, invoice)
     is_collected = invoice is None and await find_group_of(tx, order) is not None
-    if invoice is None and (lacks := await find_held_back(tx, order, settings)):
+    if invoice is None and (lacks := await find_held_back(tx, order, settings, now)):
         state = f"waits, because {lacks.reason}"
-        waits_for, next_by = "its invoice", OPERATOR if lacks.settings else CLIENT
+        needs_buyer = lacks.hold_reason is HoldReason.BUYER_DETAILS_MISSING
+        waits_for, next_by = "its invoice", CLIENT if needs_buyer else OPERATOR
     elif order.status is OrderStatus.PLACED and is_collected:
         state = "not issued yet: the order is billed together with others"
         waits_for, next_by = "its consolidated invoice, at the end of the month or at the threshold", SERVICE
@@ -236,7 +237,7 @@ async def load_view(
     if money is None or document is None:
         return None
     order = money.order
-    facts = await describe_order(connection, order, settings)
+    facts = await describe_order(connection, order, settings, now)
     waits_for = facts.waits_for
     if waits_for is not None and not for_operator:
         waits_for = without_commands(waits_for)

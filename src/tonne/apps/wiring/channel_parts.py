@@ -1,5 +1,7 @@
 """The parts of `channels`."""
 
+from functools import partial
+
 from tonne.apps.wiring.money_parts import MoneyParts
 from tonne.channels.checkout.checkout_endpoints import CheckoutEndpoints
 from tonne.channels.checkout.checkout_page import CheckoutPage
@@ -19,12 +21,16 @@ from tonne.channels.public_pages.endpoints import PublishedPageEndpoints, Sustai
 from tonne.channels.public_pages.public_page import PublicPage
 from tonne.channels.webhooks.delivery.deliver import Deliverer
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
-from tonne.channels.webhooks.sending.sender import Sender
+from tonne.channels.webhooks.sending.sender import Sender, post_once
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
 from tonne.money.invoices.card_payment.settle_card_invoice import settle_invoice_charge
+from tonne.money.invoices.documents.seller_details import vat_id_of
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, utc_now
+from tonne.selling.accounts.tax.check_vat_ids import CheckVatIds
+from tonne.selling.accounts.tax.vat_checks import VatRegister
+from tonne.selling.accounts.tax.vies import Vies
 
 
 class ChannelParts(MoneyParts):
@@ -38,8 +44,14 @@ class ChannelParts(MoneyParts):
         self.certificate_pages = CertificatePages(
             database, self.renderer, self.render_certificate, self.issue_credential, settings=settings
         )
+        self.check_vat_ids = CheckVatIds(database, clock, settings, self._vat_register(), vat_id_of(settings))
         self._open_checkout(clock)
         self._open_order_pages(clock)
+
+    def _vat_register(self) -> VatRegister | None:
+        """Asked like a receiver of webhooks: over TLS, at public addresses only, through the same proxy."""
+        settings = self.settings
+        return Vies(partial(post_once, settings), settings.vies_url) if settings.vat_register == "vies" else None
 
     def _open_checkout(self, clock: Clock) -> None:
         database, settings = self.database, self.settings

@@ -79,6 +79,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         _throttled("fold_link_counts", FoldLinkCounts(parts.database)),
         _throttled("note_supply", NoteSupply(parts.database, parts.clock)),
         _throttled("make_audit_packs", parts.make_audit_packs),
+        _throttled("check_vat_ids", parts.check_vat_ids),
         _throttled("prune_quotes", PruneQuotes(parts.database, parts.clock)),
         _throttled("prune_sessions", parts.prune_sessions),
     ]

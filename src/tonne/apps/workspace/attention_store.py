@@ -96,8 +96,8 @@ async def count_orders_on_hold(connection: Connection, tenant: Tenant) -> int:
 NEEDS_ADDRESS = """
 SELECT EXISTS (SELECT FROM orders WHERE organisation_id = $1 AND mode = $2
                  AND hold_reason = 'buyer_details_missing' AND status = 'placed')
-    OR EXISTS (SELECT FROM billing_groups WHERE organisation_id = $1 AND mode = $2 AND buyer_details_missing
-                 AND order_count > 0)
+    OR EXISTS (SELECT FROM billing_groups WHERE organisation_id = $1 AND mode = $2
+                 AND hold_reason = 'buyer_details_missing' AND order_count > 0)
 """
 
 

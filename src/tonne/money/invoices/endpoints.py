@@ -23,7 +23,7 @@ from tonne.selling.accounts.keys.store import find_key_kind
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order, require_order
-from tonne.selling.orders.model import OrderStatus, work_after
+from tonne.selling.orders.model import HoldReason, OrderStatus, work_after
 from tonne.selling.orders.schemas import OrderOut, order_document
 
 HELD_BACK = (
@@ -35,6 +35,19 @@ NEEDS_DETAILS = (
     "The invoice of this order is not issued yet: it needs the address of your organisation. Enter it in the "
     "dashboard, on the page Invoice address."
 )
+NEEDS_CHECK = (
+    "The invoice of this order is not issued yet: it needs a check of the VAT id of your organisation, which the "
+    "seller sees to."
+)
+NEEDS_RATE = (
+    "The invoice of this order is not issued yet: it needs the exchange rate for its tax, which the seller sees to."
+)
+_HELD_BACK = {
+    None: HELD_BACK,
+    HoldReason.BUYER_DETAILS_MISSING: NEEDS_DETAILS,
+    HoldReason.VAT_CHECK_MISSING: NEEDS_CHECK,
+    HoldReason.EXCHANGE_RATE_MISSING: NEEDS_RATE,
+}
 BILLED_LATER = (
     "This order is billed together with others, at the end of the month or when they reach the account's threshold. "
     "Its invoice is not issued yet."
@@ -63,8 +76,8 @@ class InvoiceEndpoints(Struct, frozen=True):
             invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
             if invoice is None:
                 order = await require_order(connection, request.scope, order_id)
-                if lacks := await find_held_back(connection, order, self.settings):
-                    raise InvoiceNotAvailable(HELD_BACK if lacks.settings else NEEDS_DETAILS)
+                if lacks := await find_held_back(connection, order, self.settings, self.clock()):
+                    raise InvoiceNotAvailable(_HELD_BACK[lacks.hold_reason])
                 is_waiting = await find_group_of(connection, order) is not None
                 raise InvoiceNotAvailable(BILLED_LATER if is_waiting else None)
             if await bills_others(connection, request.scope, invoice):

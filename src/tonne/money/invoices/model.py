@@ -1,5 +1,6 @@
 """Invoices as values: how one is composed, its state, what is left to pay, and when an unpaid one is followed up."""
 
+from collections.abc import Collection
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum, StrEnum, auto
 
@@ -7,10 +8,12 @@ import msgspec
 from msgspec import Struct
 
 from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.invoices.documents.home_tax import with_home_tax
 from tonne.money.invoices.documents.parties import buyer_of, rate_text, seller_of, taxes_of
 from tonne.money.invoices.documents.record import (
     BankAccount,
     Closing,
+    InvoiceBuyer,
     InvoiceFee,
     InvoiceLine,
     InvoiceRecord,
@@ -22,12 +25,14 @@ from tonne.money.invoices.tax_documents import DocumentKind, TaxDocument
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import TaxTerms, format_money, format_tonnes
+from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, format_tonnes
 from tonne.platform.values.context import Mode, is_id, new_id
 from tonne.platform.values.language import N_
 from tonne.platform.web.translate import translator
 from tonne.selling.accounts.model import Billing, PaymentMethod
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
+from tonne.selling.accounts.tax.vat_checks import VatCheck
+from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.model import Order, OrderKey
 
 FEE_LABEL = N_("Service fee")
@@ -153,6 +158,13 @@ class BilledOrganisation(msgspec.Struct, frozen=True):
     address: str
     admins: list[str]
     tax: TaxProfile = msgspec.field(default_factory=TaxProfile)
+    # What is known of its VAT id. None if that was never checked.
+    vat_check: VatCheck | None = None
+
+    def buyer(self, treatments: Collection[TaxTreatment], language: str) -> InvoiceBuyer:
+        """As a document with these treatments states it."""
+        check = self.vat_check if TaxTreatment.REVERSE_CHARGE in treatments else None
+        return buyer_of(self.name, self.address, self.tax, language, check)
 
 
 def compose_invoice(
@@ -163,6 +175,7 @@ def compose_invoice(
     issued_on: date,
     *,
     client_name: str | None = None,
+    home_rate: HomeRate | None = None,
 ) -> Invoice:
     """A new invoice, open and not mailed yet, for a priced order. `client_name` is that of its client account."""
     priced, currency, mode, total_minor = order.priced, order.currency, order.scope.mode, order.amount_due_minor
@@ -193,7 +206,7 @@ def compose_invoice(
         order_id=order.id,
         language=order.language,
         seller=seller_of(settings, order.language),
-        buyer=buyer_of(organisation.name, organisation.address, organisation.tax, order.language),
+        buyer=organisation.buyer([terms.treatment], order.language),
         currency=currency,
         lines=lines,
         fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency), treatment, rate),
@@ -220,7 +233,7 @@ def compose_invoice(
         status=InvoiceStatus.OPEN,
         issued_on=issued_on,
         due_on=due_on,
-        record=msgspec.json.encode(record),
+        record=msgspec.json.encode(with_home_tax(record, home_rate)),
     )
 
 

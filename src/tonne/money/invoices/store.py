@@ -11,6 +11,7 @@ from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import By, Mode, Scope, new_id
 from tonne.selling.accounts.tax.tax_profile import find_tax_profile
+from tonne.selling.accounts.tax.vat_checks import find_vat_check
 from tonne.selling.orders.model import OrderKey
 
 INVOICE_COLUMNS = """
@@ -41,7 +42,8 @@ async def find_billed_organisation(connection: Connection, organisation_id: str)
     row = await connection.fetchrow(FIND_ORGANISATION, organisation_id)
     if row is None:
         raise LookupError(f"no organisation {organisation_id}")
-    return BilledOrganisation(**row, tax=await find_tax_profile(connection, organisation_id))
+    tax = await find_tax_profile(connection, organisation_id)
+    return BilledOrganisation(**row, tax=tax, vat_check=await find_vat_check(connection, tax.tax_id))
 
 
 FIND_CLIENT_NAMES = "SELECT id, name FROM accounts WHERE id = ANY ($1::text[]) AND kind = 'client_account'"

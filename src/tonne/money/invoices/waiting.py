@@ -108,12 +108,37 @@ WAITING = (
               SELECT min(unbilled.placed_at), format('organisation %s: %s orders of %s are to be billed together',
                      grouped.organisation_id, grouped.order_count, grouped.currency)
               FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
-              WHERE grouped.mode = 'live' AND grouped.buyer_details_missing
+              WHERE grouped.mode = 'live' AND grouped.hold_reason = 'buyer_details_missing'
               GROUP BY grouped.id) AS waiting
         WHERE waiting.since < $1::timestamptz
         ORDER BY waiting.since
         """,
         topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "live invoices are not held back by VAT ids or exchange rates",
+        "Live orders wait for their invoices: the VAT id of the buyer is not proven to be valid, or the rate for the "
+        "tax of an invoice in a foreign currency is missing.",
+        "`tonne order show` says what is missing. Record a check with `tonne tax vat-check record`, or import rates "
+        "with `tonne rates import-ecb`.",
+        """
+        SELECT waiting."where"
+        FROM (SELECT created_at AS since, format('%s: order %s of organisation %s, placed on %s', hold_reason, id,
+                     organisation_id, to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+              FROM orders WHERE mode = 'live' AND status = 'placed'
+                AND hold_reason IN ('vat_check_missing', 'exchange_rate_missing')
+              UNION ALL
+              SELECT min(unbilled.placed_at), format('%s: organisation %s, %s orders of %s are to be billed together',
+                     grouped.hold_reason, grouped.organisation_id, grouped.order_count, grouped.currency)
+              FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
+              WHERE grouped.mode = 'live' AND grouped.hold_reason IN ('vat_check_missing', 'exchange_rate_missing')
+              GROUP BY grouped.id) AS waiting
+        -- The register is asked within a minute.
+        WHERE waiting.since < $1::timestamptz - interval '15 minutes'
+        ORDER BY waiting.since
+        """,
+        topic=Topic.INVOICES,
+        patience=timedelta(minutes=15),
     ),
     WaitingCheck(
         "live consolidated invoices are issued within an hour",

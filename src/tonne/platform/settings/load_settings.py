@@ -27,11 +27,11 @@ from tonne.platform.settings.site_settings import find_site_fault
 from tonne.platform.settings.telemetry_settings import find_telemetry_fault
 from tonne.platform.settings.webhook_settings import find_webhook_fault
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
-from tonne.platform.values.amounts import TaxTreatment, parse_amounts
+from tonne.platform.values.amounts import DECIMALS, TaxTreatment, parse_amounts
 from tonne.platform.values.countries import COUNTRIES
 from tonne.platform.values.iban import is_iban
 from tonne.platform.values.tax_ids import parse_tax_id
-from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
+from tonne.platform.values.urls import HTTPS, WEB, UrlInvalid, parse_url
 
 PREFIX, FILE_SUFFIX = "TONNE_", "_FILE"
 CONFIG_VARIABLE = "TONNE_CONFIG"
@@ -245,6 +245,10 @@ def _validate_tax(settings: Settings) -> None:
         raise SettingsError("TONNE_SELLER_COUNTRY must be an ISO 3166 code of two capital letters, such as DE.")
     if settings.seller_tax.treatment is TaxTreatment.STANDARD and not 0 < settings.seller_tax.rate <= 1:
         raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
+    if settings.home_currency and settings.home_currency not in DECIMALS:
+        raise SettingsError("TONNE_HOME_CURRENCY must be an ISO 4217 code of three capital letters, such as EUR.")
+    if not _is_url(settings.vies_url, HTTPS):
+        raise SettingsError("TONNE_VIES_URL must be an https URL.")
 
 
 def _validate_metrics(settings: Settings) -> None:

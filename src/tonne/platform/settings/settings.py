@@ -191,6 +191,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tax_treatment: Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"] = "none"
     tax_rate: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?\Z")] = "0"
     seller_language: Literal["en", "de", "fr", "es", "it", "nl"] = "en"
+    home_currency: Annotated[str, msgspec.Meta(max_length=3)] = ""
+    vat_register: Literal["vies", "by_hand"] = "vies"
+    vies_url: Annotated[str, msgspec.Meta(max_length=2048)] = "https://ec.europa.eu/taxation_customs/vies/rest-api"
+    vat_check_max_age_days: Annotated[int, msgspec.Meta(ge=1, le=90)] = 30
     cash_accounting: bool = False
     simplified_invoice_up_to: Annotated[str, msgspec.Meta(max_length=1000)] = "EUR 100"
     tax_note_exempt_en: _TaxNote = ""

@@ -80,6 +80,10 @@ class HoldReason(StrEnum):
     CREDIT_LIMIT_REACHED = "credit_limit_reached"
     # Its invoice needs the address of the buyer.
     BUYER_DETAILS_MISSING = "buyer_details_missing"
+    # Its invoice has no tax because of the VAT id of the buyer, which is not proven to be valid.
+    VAT_CHECK_MISSING = "vat_check_missing"
+    # Its invoice is in a foreign currency, and the rate for the tax in the national one is not known.
+    EXCHANGE_RATE_MISSING = "exchange_rate_missing"
 
 
 class OrderCertificateState(StrEnum):

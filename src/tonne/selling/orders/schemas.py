@@ -165,7 +165,9 @@ class OrderOut(msgspec.Struct):
             description="Present only while a `placed` order is on hold. `credit_limit_reached`: its account has "
             "credit, and with it unpaid orders would exceed the limit. The order is fulfilled as soon as it is paid, "
             "or others are, or the limit is raised. `buyer_details_missing`: its invoice needs the address of your "
-            "organisation, which somebody enters in the dashboard.",
+            "organisation, which somebody enters in the dashboard. `vat_check_missing`: its invoice needs a check of "
+            "the VAT id of your organisation. `exchange_rate_missing`: its invoice needs the exchange rate for its "
+            "tax. The seller sees to both.",
         ),
     ] = msgspec.UNSET
     quote_id: Annotated[

@@ -33,7 +33,7 @@ from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Connection
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import replace
+from tonne.platform.values.context import replace, utc_now
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.directory import Names, find_names_any_account
@@ -261,7 +261,7 @@ def show(order_id: str, output: Output) -> None:
         found = None if scope is None else await load_order(tx, scope, order_id)
         if found is None:
             raise OrderNotFound(f"There is no order {order_id}. Find it with `tonne order list TERM`.")
-        return await describe_order(tx, found, settings), await collect_timeline(tx, found)
+        return await describe_order(tx, found, settings, utc_now()), await collect_timeline(tx, found)
 
     found, timeline = run_in_transaction(work)
     output.print_object(found, FACTS, [Table("timeline", timeline, TIMELINE)])

@@ -265,3 +265,13 @@ def _error_name(failure: BaseException) -> str:
         (ValueError, "address_refused"),
     )
     return next((name for kind, name in kinds if isinstance(failure, kind)), "answer_unreadable")
+
+
+async def post_once(settings: Settings, url: str, body: bytes, headers: dict[str, str]) -> tuple[int | None, str]:
+    """One request to a service on the internet, by the rules for receivers: its status and the start of the body."""
+    sender = Sender(settings)
+    try:
+        outcome = await sender.post(url, body, headers)
+    finally:
+        await sender.close()
+    return outcome.status, outcome.answer

@@ -7,7 +7,7 @@ from datetime import date
 
 import msgspec
 
-from tonne.money.invoices.documents.record import CreditNoteRecord, InvoiceBuyer, InvoiceRecord, InvoiceTax
+from tonne.money.invoices.documents.record import CreditNoteRecord, HomeTax, InvoiceBuyer, InvoiceRecord, InvoiceTax
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money
@@ -18,7 +18,9 @@ from tonne.platform.values.tax_codes import NO_TAX_CODE
 BATCH = 500
 SALES_HEAD = (
     *("document", "number", "issued_on", "supplied_on", "organisation_id", "buyer", "buyer_country", "buyer_tax_id"),
+    *("consultation_number", "vat_id_checked_on"),
     *("tax_code", "treatment", "rate_percent", "currency", "net", "tax", "total"),
+    *("home_currency", "home_net", "home_tax"),
 )
 
 
@@ -71,12 +73,14 @@ async def read_sales_any_account(
 def sales_rows(document: SalesDocument) -> str:
     """As CSV. Amounts of credit notes are negative. One without known parts has one row without a treatment."""
     sign = "-" if document.kind == "credit_note" else ""
-    buyer, taxes = _read(document)
+    buyer, taxes, home = _read(document)
+    checked = buyer.vat_check
     country = "" if buyer.postal is None else buyer.postal.country
     before = (
         *(document.kind, document.number, document.issued_on.isoformat()),
         *(document.supplied_on, document.organisation_id),
         *(escape_formula(buyer.name), country, escape_formula(buyer.tax_id or "")),
+        *(("", "") if checked is None else (escape_formula(checked.consultation_number or ""), checked.checked_on)),
     )
     stream = io.StringIO()
     writer = csv.writer(stream)
@@ -84,12 +88,14 @@ def sales_rows(document: SalesDocument) -> str:
         # On a document with several rates the total is that of the rate.
         total = _sum(tax, document.currency)
         amounts = (f"{sign}{tax.net}", f"{sign}{tax.tax}", f"{sign}{total}")
-        writer.writerow((*before, tax.code, tax.treatment, tax.rate or "", document.currency, *amounts))
+        national = [f"{sign}{amount}" if amount else "" for amount in (tax.home_net, tax.home_tax)]
+        kind = (tax.code, tax.treatment, tax.rate or "", document.currency)
+        writer.writerow((*before, *kind, *amounts, "" if home is None else home.currency, *national))
     if not taxes:
         tax_minor, currency = document.tax_minor or 0, document.currency
         parts = (document.total_minor - tax_minor, tax_minor, document.total_minor)
         spelled = (f"{sign}{format_money(part, currency)}" for part in parts)
-        writer.writerow((*before, "" if tax_minor else NO_TAX_CODE, "", "", currency, *spelled))
+        writer.writerow((*before, "" if tax_minor else NO_TAX_CODE, "", "", currency, *spelled, "", "", ""))
     return stream.getvalue()
 
 
@@ -97,12 +103,12 @@ def sales_head() -> str:
     return ",".join(SALES_HEAD) + "\r\n"
 
 
-def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax]]:
+def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax], HomeTax | None]:
     if document.kind != "credit_note":
         invoice = msgspec.json.decode(document.record, type=InvoiceRecord)
-        return invoice.buyer, invoice.taxes
+        return invoice.buyer, invoice.taxes, invoice.home
     note = msgspec.json.decode(document.record, type=CreditNoteRecord)
-    return note.buyer, [] if note.credited_tax is None else [note.credited_tax]
+    return note.buyer, [] if note.credited_tax is None else [note.credited_tax], note.home
 
 
 def _sum(tax: InvoiceTax, currency: str) -> str:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from tonne.money.invoices.documents.factur_x import credited_tax
+from tonne.money.invoices.documents.home_tax import home_of_credit
 from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus, IssuedDocument
 from tonne.money.invoices.tax_documents import DocumentKind, reference_in
@@ -104,6 +105,7 @@ def compose_credit_note(
     tax_minor = sum(taxes) if taxes else None
     issued, currency = invoice.read_record(), invoice.currency
     reference = reference_in(DocumentKind.CREDIT_NOTE, invoice.mode, number)
+    part, home = home_of_credit(issued, credited_tax(issued, total_minor, tax_minor or 0))
     record = CreditNoteRecord(
         number=reference,
         mode=invoice.mode.value,
@@ -123,7 +125,8 @@ def compose_credit_note(
         invoice_paid=invoice.status is InvoiceStatus.PAID,
         paid_by_card=issued.paid_by_card,
         returned=format_money(returned_minor, currency) if returned_minor else None,
-        credited_tax=credited_tax(issued, total_minor, tax_minor or 0),
+        credited_tax=part,
+        home=home,
         language=issued.language,
     )
     return CreditNote(

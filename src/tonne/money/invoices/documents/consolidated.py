@@ -9,7 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from tonne.money.invoices import model
-from tonne.money.invoices.documents.parties import buyer_of, rate_text, seller_of, taxes_of
+from tonne.money.invoices.documents.home_tax import with_home_tax
+from tonne.money.invoices.documents.parties import rate_text, seller_of, taxes_of
 from tonne.money.invoices.documents.record import BankAccount, InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
 from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, OrderToBill
 from tonne.money.invoices.reference import reference_of
@@ -17,6 +18,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment, apportion, format_money, format_tonnes, tax_on
 from tonne.platform.values.context import Mode, new_id, same_named
 from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.prices.reference_rates import HomeRate
 
 NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
 
@@ -69,6 +71,7 @@ class ConsolidatedDraft(msgspec.Struct, frozen=True):
     tax: DividedTax
     lines: Iterable[LineTotal]
     organisation: model.BilledOrganisation
+    home_rate: HomeRate | None = None
 
 
 def compose_consolidated(
@@ -98,7 +101,7 @@ def compose_consolidated(
         due_on=due_on.isoformat(),
         order_id=orders[0].order_id if len(orders) == 1 else "",
         seller=seller_of(settings, orders[0].language),
-        buyer=buyer_of(organisation.name, organisation.address, organisation.tax, orders[0].language),
+        buyer=organisation.buyer({each.treatment for each in taxes}, orders[0].language),
         currency=currency,
         lines=[_line(line, currency, orders[0].language) for line in draft.lines],
         fee=fee,
@@ -131,7 +134,7 @@ def compose_consolidated(
         status=model.InvoiceStatus.OPEN,
         issued_on=issued_on,
         due_on=due_on,
-        record=msgspec.json.encode(record),
+        record=msgspec.json.encode(with_home_tax(record, draft.home_rate)),
     )
     pairs = zip(orders, shares, strict=True)
     return invoice, [_billed(invoice, order, share) for order, share in pairs]

@@ -235,6 +235,8 @@ def _add_settlement(
 ) -> None:
     settlement = add(transaction, "ram:ApplicableHeaderTradeSettlement")
     add(settlement, "ram:PaymentReference", record.reference)
+    if record.home is not None:
+        add(settlement, "ram:TaxCurrencyCode", record.home.currency)
     add(settlement, "ram:InvoiceCurrencyCode", record.currency)
     is_credit = record.document == "credit_note"
     if not is_credit:
@@ -317,6 +319,8 @@ def _add_totals(
     add_amount(summation, "ram:LineTotalAmount", net)
     add_amount(summation, "ram:TaxBasisTotalAmount", net)
     add_amount(summation, "ram:TaxTotalAmount", tax).set("currencyID", record.currency)
+    if record.home is not None:
+        add_amount(summation, "ram:TaxTotalAmount", record.home.tax).set("currencyID", record.home.currency)
     add_amount(summation, "ram:GrandTotalAmount", record.total)
     if paid is not None:
         add_amount(summation, "ram:TotalPrepaidAmount", paid)
@@ -357,4 +361,5 @@ def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord | None:
         document="credit_note",
         taxes=[] if tax.treatment == "none" else [tax],
         corrects=CorrectedInvoice(record.invoice_number, record.invoice_issued_on),
+        home=record.home,
     )

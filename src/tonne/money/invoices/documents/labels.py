@@ -8,6 +8,7 @@ from tonne.platform.web.translate import Translator
 
 _AMOUNT, _DAY = {"amount": "{amount}"}, {"day": "{day}"}
 _TAX = {"rate": "{rate}", "net": "{net}"}
+_RATE = {name: f"{{{name}}}" for name in ("currency", "base", "rate", "quote", "source", "day")}
 
 
 def invoice_labels(_: Translator) -> dict[str, str]:
@@ -62,6 +63,7 @@ def _shared_labels(_: Translator) -> dict[str, str]:
         "for_invoice": _("For invoice"),
         "invoice_date": _("Invoice date"),
         "your_reference": _("Your reference"),
+        "home_tax": _("Tax in %(currency)s, at 1 %(base)s = %(rate)s %(quote)s (%(source)s, %(day)s)", **_RATE),
         "amount": _("Amount (%(currency)s)", currency="{currency}"),
         "total_credited": _("Total credited"),
         "seller": _("From"),

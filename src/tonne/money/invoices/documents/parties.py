@@ -1,10 +1,11 @@
 """What an invoice states about the seller, the buyer and the tax, as it is when the invoice is issued."""
 
 from collections.abc import Iterable
+from datetime import UTC
 
 from babel import Locale
 
-from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceSeller, InvoiceTax, PostalAddress
+from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceSeller, InvoiceTax, PostalAddress, VatProof
 from tonne.money.invoices.documents.seller_details import printed_tax_id, vat_id_of
 from tonne.money.invoices.documents.tax_notes import tax_note
 from tonne.platform.settings.settings import Settings
@@ -12,6 +13,7 @@ from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, 
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.tax_codes import code_of
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
+from tonne.selling.accounts.tax.vat_checks import VatCheck
 
 
 def seller_of(settings: Settings, language: str = DEFAULT_LANGUAGE) -> InvoiceSeller:
@@ -35,7 +37,10 @@ def seller_of(settings: Settings, language: str = DEFAULT_LANGUAGE) -> InvoiceSe
     )
 
 
-def buyer_of(name: str, address: str, profile: TaxProfile, language: str) -> InvoiceBuyer:
+def buyer_of(
+    name: str, address: str, profile: TaxProfile, language: str, vat_check: VatCheck | None = None
+) -> InvoiceBuyer:
+    """`vat_check` is what is known of the VAT id, if the document is based on it."""
     postal = None
     if profile.country is not None:
         postal = PostalAddress(profile.country, profile.street, profile.postcode, profile.city)
@@ -45,7 +50,13 @@ def buyer_of(name: str, address: str, profile: TaxProfile, language: str) -> Inv
         tax_id=profile.tax_id,
         reference=profile.buyer_reference,
         postal=postal,
+        vat_check=None if vat_check is None else _proof_of(vat_check),
     )
+
+
+def _proof_of(check: VatCheck) -> VatProof:
+    day = check.checked_at.astimezone(UTC).date()
+    return VatProof(day.isoformat(), check.source, check.consultation_number)
 
 
 def rate_text(tax: TaxTerms) -> str | None:

@@ -3,12 +3,15 @@
 Mails, PDFs and the matching of payments use this record.
 """
 
+from datetime import date
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.tax_ids import has_vat_prefix
+from tonne.selling.catalogue.prices.reference_rates import HomeRate
 
 Treatment = Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"]
 
@@ -34,6 +37,14 @@ class InvoiceSeller(msgspec.Struct, frozen=True):
     postal: PostalAddress | None = None
 
 
+class VatProof(msgspec.Struct, frozen=True):
+    """`consultation_number` is that of the register, which proves that and when it was asked."""
+
+    checked_on: str
+    source: str
+    consultation_number: str | None
+
+
 class InvoiceBuyer(msgspec.Struct, frozen=True):
     """`reference` is a purchase order number, or the Leitweg-ID of a public buyer."""
 
@@ -42,6 +53,8 @@ class InvoiceBuyer(msgspec.Struct, frozen=True):
     tax_id: str | None = None
     reference: str | None = None
     postal: PostalAddress | None = None
+    # The check of the VAT id that a document without tax is based on.
+    vat_check: VatProof | None = None
 
     @property
     def vat_id(self) -> str | None:
@@ -79,7 +92,7 @@ class InvoiceFee(msgspec.Struct, frozen=True):
 class InvoiceTax(msgspec.Struct, frozen=True):
     """The tax of all lines and fees with one treatment and rate. `net` is their sum, `rate` is in per cent.
 
-    `code` is that of `tax_codes.py`.
+    `code` is that of `tax_codes.py`. `home_…` are the amounts in the national currency, if that is another one.
     """
 
     code: str
@@ -88,6 +101,24 @@ class InvoiceTax(msgspec.Struct, frozen=True):
     net: str
     tax: str
     note: str | None = None
+    home_net: str | None = None
+    home_tax: str | None = None
+
+
+class HomeTax(msgspec.Struct, frozen=True):
+    """The tax of a document in the national currency, at a rate: one `base` is `rate` units of `quote`."""
+
+    currency: str
+    tax: str
+    rate: str
+    base: str
+    quote: str
+    source: str
+    on: str
+
+    @property
+    def home_rate(self) -> HomeRate:
+        return HomeRate(self.base, self.quote, Decimal(self.rate), self.source, date.fromisoformat(self.on))
 
 
 class BankAccount(msgspec.Struct, frozen=True):
@@ -124,6 +155,8 @@ class DocumentRecord(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None
     # The stored card of the account pays: the buyer has nothing to do, and the document names no bank account.
     paid_by_card: bool = False
+    # If the document is in a foreign currency.
+    home: HomeTax | None = None
     # The language of the document and of the mails about it: that of the first order.
     language: str = DEFAULT_LANGUAGE
 

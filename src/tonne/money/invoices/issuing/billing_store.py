@@ -14,7 +14,7 @@ from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.model import Billing, Fulfil
-from tonne.selling.orders.model import Order, OrderKey
+from tonne.selling.orders.model import HoldReason, Order, OrderKey
 
 
 class GroupKey(NamedTuple):
@@ -274,14 +274,12 @@ async def postpone_group_any_account(tx: Connection, group_id: str, until: datet
     await tx.execute(POSTPONE_GROUP, group_id, until)
 
 
-NOTE_MISSING = """
-UPDATE billing_groups SET buyer_details_missing = $2 WHERE id = $1 AND buyer_details_missing <> $2
-"""
+NOTE_HOLD = "UPDATE billing_groups SET hold_reason = $2 WHERE id = $1 AND hold_reason IS DISTINCT FROM $2"
 
 
-async def note_missing_details_any_account(tx: Connection, group_id: str, *, is_missing: bool) -> None:
-    """Whether the invoice of the group waits for the address of the buyer."""
-    await tx.execute(NOTE_MISSING, group_id, is_missing)
+async def note_hold_any_account(tx: Connection, group_id: str, reason: HoldReason | None) -> None:
+    """What the invoice of the group waits for although it is due."""
+    await tx.execute(NOTE_HOLD, group_id, reason)
 
 
 class LineTotal(NamedTuple):

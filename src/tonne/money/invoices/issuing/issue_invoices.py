@@ -13,7 +13,8 @@ from msgspec import structs
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.pay_by_card import pay_by_card
 from tonne.money.invoices.documents.consolidated import ConsolidatedDraft, compose_consolidated, divide_tax
-from tonne.money.invoices.documents.held_back import HeldBack, held_back_by
+from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts, held_back_by
+from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate
 from tonne.money.invoices.invoice_events import ISSUED, record_invoices
 from tonne.money.invoices.issuing import billing_store
 from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
@@ -36,6 +37,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import minimum_charge
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import TaxShare, Transitions, move_orders, show_taxes, with_payment
@@ -96,14 +98,15 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     billed = [order for order in owed if order not in together and order.id not in invoiced]
     ids = sorted({order.scope.organisation_id for order in billed})
     organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
+    rates = await find_home_rates(tx, [order.currency for order in billed], settings, now)
     lacking = {
         order.id: lacks
         for order in billed
-        if (lacks := _held_back_by(order, organisations[order.scope.organisation_id], settings))
+        if (lacks := _held_back_by(order, organisations[order.scope.organisation_id], settings, rates, now))
     }
     held_back = [order for order in billed if order.id in lacking]
     if held_back:
-        missing = sorted({name for lacks in lacking.values() for name in (*lacks.settings, *lacks.details)})
+        missing = sorted({name for lacks in lacking.values() for name in lacks.missing})
         count = len(held_back)
         _log.warning("invoices_held_back", missing=missing, orders=count, first_order_id=held_back[0].id)
         billed = [order for order in billed if order.id not in lacking]
@@ -112,11 +115,11 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
     await postpone(tx, [order.key for order in above], OrderStatus.PLACED, now + CREDIT_RETRY)
     await collect_orders(tx, together, billing, now)
-    if await _issue_each(tx, billed, organisations, settings, now):
+    if await _issue_each(tx, billed, organisations, settings, now, rates=rates):
         # The commit would lock the streams of the invoices after those of the orders that move.
         await lock_streams(tx, [Stream(order.scope.organisation_id, order.scope.mode) for order in orders])
     moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
-    reasons = {id_: HoldReason.BUYER_DETAILS_MISSING for id_, lacks in lacking.items() if not lacks.settings}
+    reasons = {id_: lacks.hold_reason for id_, lacks in lacking.items() if lacks.hold_reason}
     reasons |= {order.id: HoldReason.CREDIT_LIMIT_REACHED for order in above}
     await move_orders(tx, [*moves, *granted], now, updated=_with_hold(owed, granted, reasons))
 
@@ -137,6 +140,8 @@ async def _issue_each(
     organisations: Mapping[str, BilledOrganisation],
     settings: Settings,
     now: datetime,
+    *,
+    rates: Mapping[str, HomeRate],
 ) -> bool:
     """Whether events of the invoices were recorded."""
     if not orders:
@@ -151,6 +156,7 @@ async def _issue_each(
             settings,
             issued_on,
             client_name=clients.get(order.scope.account_id),
+            home_rate=rates.get(order.currency),
         )
         for number, order in enumerate(orders, start=first)
     ]
@@ -160,18 +166,22 @@ async def _issue_each(
     return await record_invoices(tx, invoices, ISSUED, now)
 
 
-async def find_held_back(connection: Connection, order: Order, settings: Settings) -> HeldBack:
+async def find_held_back(connection: Connection, order: Order, settings: Settings, now: datetime) -> HeldBack:
     """What the invoice of this order, which has none yet, waits for. False if it does not wait."""
     if order.status is not OrderStatus.PLACED or order.payment_method is not PaymentMethod.INVOICE:
         return HeldBack()
     organisation = await invoice_store.find_billed_organisation(connection, order.scope.organisation_id)
-    return _held_back_by(order, organisation, settings)
+    rates = await find_home_rates(connection, [order.currency], settings, now)
+    return _held_back_by(order, organisation, settings, rates, now)
 
 
-def _held_back_by(order: Order, organisation: BilledOrganisation, settings: Settings) -> HeldBack:
+def _held_back_by(
+    order: Order, organisation: BilledOrganisation, settings: Settings, rates: Mapping[str, HomeRate], now: datetime
+) -> HeldBack:
     if order.scope.mode is Mode.TEST:
         return HeldBack()
-    return held_back_by(order.tax.treatment, organisation.tax, settings, order.language)
+    facts = KnownFacts(now, organisation.vat_check, lacks_rate(order.currency, settings, rates))
+    return held_back_by(order.tax.treatment, organisation.tax, settings, order.language, facts=facts)
 
 
 # Groups that are claimed together.
@@ -210,7 +220,7 @@ async def bill_group(tx: Connection, group_id: str, settings: Settings, now: dat
     group = await billing_store.find_group_any_account(tx, group_id)
     before = None if group.is_full else start_of_month(now)
     keys = await billing_store.list_keys_to_bill_any_account(tx, group_id, before, MAX_ORDERS)
-    if group.mode is Mode.LIVE and await _is_group_held_back(tx, group, keys, settings):
+    if group.mode is Mode.LIVE and await _is_group_held_back(tx, group, keys, settings, now):
         await billing_store.postpone_group_any_account(tx, group_id, now + HELD_BACK_RETRY)
         return None
     if keys and group.is_paid_by_card and await billing_store.sum_unbilled(tx, keys) < minimum_charge(group.currency):
@@ -220,19 +230,21 @@ async def bill_group(tx: Connection, group_id: str, settings: Settings, now: dat
 
 
 async def _is_group_held_back(
-    tx: Connection, group: BillingGroup, keys: Sequence[OrderKey], settings: Settings
+    tx: Connection, group: BillingGroup, keys: Sequence[OrderKey], settings: Settings, now: datetime
 ) -> bool:
-    profile = (await invoice_store.find_billed_organisation(tx, group.organisation_id)).tax
+    organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
+    rates = await find_home_rates(tx, [group.currency], settings, now)
+    facts = KnownFacts(now, organisation.vat_check, lacks_rate(group.currency, settings, rates))
     needs_bank = not group.is_paid_by_card
     found = [
-        held_back_by(treatment, profile, settings, language, needs_bank=needs_bank)
+        held_back_by(treatment, organisation.tax, settings, language, needs_bank=needs_bank, facts=facts)
         for treatment, language in await billing_store.find_treatments(tx, keys)
     ]
-    missing = sorted({name for lacks in found for name in (*lacks.settings, *lacks.details)})
+    missing = sorted({name for lacks in found for name in lacks.missing})
     if missing:
         _log.warning("consolidated_invoice_held_back", missing=missing, orders=group.order_count)
-    needs_details = any(lacks.details for lacks in found)
-    await billing_store.note_missing_details_any_account(tx, group.id, is_missing=needs_details)
+    reason = next((lacks.hold_reason for lacks in found if lacks.hold_reason), None)
+    await billing_store.note_hold_any_account(tx, group.id, reason)
     return bool(missing)
 
 
@@ -255,9 +267,10 @@ async def _bill_orders(
         await _store_tax(tx, orders, taxes.shares, group.currency)
         lines = await billing_store.sum_lines(tx, [order.key for order in orders])
         organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
+        rates = await find_home_rates(tx, [group.currency], settings, now)
         # As late as possible: all other invoices of the mode wait for the row of the series until the commit.
         number, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, group.mode, 1, now)
-        draft = ConsolidatedDraft(group, orders, taxes, lines, organisation)
+        draft = ConsolidatedDraft(group, orders, taxes, lines, organisation, rates.get(group.currency))
         invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)
         await insert_billed_orders(tx, billed)

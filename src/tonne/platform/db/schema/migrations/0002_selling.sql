@@ -166,6 +166,34 @@ CREATE TABLE tax_profiles (
     CHECK (treatment IS DISTINCT FROM 'reverse_charge' OR (country IS NOT NULL AND tax_id IS NOT NULL))
 );
 
+-- Standard rates of VAT that were imported. Countries without rows have the rates of the package.
+CREATE TABLE tax_rates (
+    country      text NOT NULL CHECK (country ~ '^[A-Z]{2}$'),
+    valid_from   date NOT NULL,
+    -- As a share: 0.19 is 19 %.
+    rate         numeric(6, 5) NOT NULL CHECK (rate > 0 AND rate <= 1),
+    source       text NOT NULL CHECK (length(source) BETWEEN 1 AND 100),
+    imported_at  timestamptz NOT NULL,
+    PRIMARY KEY (country, valid_from)
+);
+
+-- What a register of VAT ids said, or what a person has read there. It proves that no tax was due: rows are kept as long
+-- as documents.
+CREATE TABLE vat_checks (
+    id                   text PRIMARY KEY,
+    vat_id               text NOT NULL CHECK (length(vat_id) BETWEEN 1 AND 50),
+    -- Our own VAT id that was sent: without it, the register gives no consultation number.
+    requester            text CHECK (length(requester) BETWEEN 1 AND 50),
+    outcome              text NOT NULL CHECK (outcome IN ('valid', 'invalid', 'unavailable')),
+    name                 text CHECK (length(name) BETWEEN 1 AND 500),
+    address              text CHECK (length(address) BETWEEN 1 AND 500),
+    consultation_number  text CHECK (length(consultation_number) BETWEEN 1 AND 100),
+    source               text NOT NULL CHECK (source IN ('vies', 'by_hand')),
+    checked_at           timestamptz NOT NULL,
+    checked_by           text NOT NULL
+);
+CREATE INDEX vat_checks_of_id ON vat_checks (vat_id, checked_at);
+
 -- What an organisation plans to buy and to spend in a calendar year. It applies until it is changed.
 CREATE TABLE yearly_targets (
     organisation_id  text NOT NULL,
@@ -458,6 +486,16 @@ CREATE TABLE exchange_rates (
     PRIMARY KEY (mode, base, quote, as_of)
 );
 
+-- Reference rates for the tax of documents in a foreign currency: one euro is `rate` units of `currency`. They are no
+-- offers: prices are converted at `exchange_rates`.
+CREATE TABLE reference_rates (
+    currency  currency NOT NULL CHECK (currency <> 'EUR'),
+    day       date NOT NULL,
+    rate      numeric(24, 12) NOT NULL CHECK (rate > 0),
+    source    text NOT NULL CHECK (length(source) BETWEEN 1 AND 100),
+    PRIMARY KEY (currency, day)
+);
+
 -- New prices of bundles that a job applies when their time has come.
 CREATE TABLE price_changes (
     id                text PRIMARY KEY,
@@ -646,7 +684,9 @@ CREATE TABLE orders (
     -- Of its payment. Its credits are not retired until the dispute is closed.
     has_open_dispute          boolean NOT NULL DEFAULT false,
     -- What a placed order waits for. It has no meaning after `placed`.
-    hold_reason               text CHECK (hold_reason IN ('credit_limit_reached', 'buyer_details_missing')),
+    hold_reason               text CHECK (hold_reason IN ('credit_limit_reached', 'buyer_details_missing',
+                                                                          'vat_check_missing',
+                                                                          'exchange_rate_missing')),
     -- The language of its mails and PDFs, fixed when the order is placed.
     language                  text NOT NULL DEFAULT 'en',
     -- Kept, as `bundle_selection` is, to price a received order later.

@@ -500,8 +500,9 @@ CREATE TABLE billing_groups (
     next_attempt_at  timestamptz,
     -- The account whose card pays for the orders of the group; empty for groups that are paid by bank transfer.
     account_id       text NOT NULL DEFAULT '',
-    -- Whether its invoice waits for the address of the buyer.
-    buyer_details_missing boolean NOT NULL DEFAULT false,
+    -- What its invoice waits for although it is due, except for settings of the seller.
+    hold_reason      text CHECK (hold_reason IN ('buyer_details_missing', 'vat_check_missing',
+                                                 'exchange_rate_missing')),
     UNIQUE (organisation_id, mode, currency, billing, threshold_minor, account_id),
     FOREIGN KEY (organisation_id, mode) REFERENCES organisation_modes,
     CHECK ((billing = 'threshold') = (threshold_minor > 0))

@@ -1,0 +1,75 @@
+"""The tax of documents in a foreign currency, stated in the national one (Art. 230)."""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from tonne.money.invoices.documents.record import HomeTax, InvoiceRecord, InvoiceTax
+from tonne.platform.db.database import Connection
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import DECIMALS, format_money
+from tonne.platform.values.context import replace
+from tonne.selling.catalogue.prices import reference_rates
+from tonne.selling.catalogue.prices.reference_rates import HomeRate, home_currency_of
+
+Tax = TypeVar("Tax", bound=InvoiceTax)
+
+
+async def find_home_rates(
+    connection: Connection, currencies: Collection[str], settings: Settings, now: datetime
+) -> dict[str, HomeRate]:
+    """For documents that are issued now. No query if all are in the national currency."""
+    day = now.astimezone(UTC).date()
+    return await reference_rates.find_home_rates(connection, currencies, home_currency_of(settings), day)
+
+
+def lacks_rate(currency: str, settings: Settings, rates: Mapping[str, HomeRate]) -> str | None:
+    """The currency, if a document in it needs a rate that is not known."""
+    is_home = home_currency_of(settings) in {None, currency}
+    return None if is_home or currency in rates else currency
+
+
+def with_home_tax(record: InvoiceRecord, rate: HomeRate | None) -> InvoiceRecord:
+    """The record with its tax in the national currency, too. Without a rate, or without tax lines, it is as it was."""
+    if rate is None or not record.taxes:
+        return record
+    taxes = [_converted(tax, rate, record.currency) for tax in record.taxes]
+    return replace(record, taxes=taxes, home=_home_tax(rate, record.currency, taxes))
+
+
+def home_of_credit(issued: InvoiceRecord, tax: InvoiceTax | None) -> tuple[InvoiceTax | None, HomeTax | None]:
+    """What is credited, in the national currency at the rate of its invoice."""
+    if issued.home is None or tax is None:
+        return tax, None
+    rate = issued.home.home_rate
+    converted = _converted(tax, rate, issued.currency)
+    return converted, _home_tax(rate, issued.currency, [converted])
+
+
+def _converted(tax: Tax, rate: HomeRate, currency: str) -> Tax:
+    home = _home_of(rate, currency)
+
+    def spell(amount: str) -> str:
+        minor = int(Decimal(amount).scaleb(DECIMALS[currency]))
+        return format_money(rate.convert(minor, currency), home)
+
+    return replace(tax, home_net=spell(tax.net), home_tax=spell(tax.tax))
+
+
+def _home_tax(rate: HomeRate, currency: str, taxes: Collection[InvoiceTax]) -> HomeTax:
+    total = sum((Decimal(tax.home_tax or 0) for tax in taxes), Decimal(0))
+    home = _home_of(rate, currency)
+    return HomeTax(
+        currency=home,
+        tax=f"{total:.{DECIMALS[home]}f}",
+        rate=f"{rate.rate.normalize():f}",
+        base=rate.base,
+        quote=rate.quote,
+        source=rate.source,
+        on=rate.day.isoformat(),
+    )
+
+
+def _home_of(rate: HomeRate, currency: str) -> str:
+    return rate.quote if currency == rate.base else rate.base
