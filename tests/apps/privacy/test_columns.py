@@ -14,7 +14,8 @@ ERASED = {
     "wire_document",
     "order_buyers": "name company street postcode city vat_id reference",
     "events": "document",
-    "checkouts": "email beneficiary_name external_id reference metadata idempotency_key redirect_url request_digest",
+    "checkouts": "email beneficiary_name external_id reference metadata idempotency_key redirect_url request_digest "
+    "buyer",
     "certificates": "record state_reason",
     "estimates": "description metadata idempotency_key request_digest",
     "estimate_versions": "request result",

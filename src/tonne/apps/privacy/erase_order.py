@@ -178,6 +178,7 @@ async def erase_checkout(tx: Connection, scope: Scope, checkout: CheckoutTexts, 
         metadata=None if checkout.metadata is None else redaction.json(checkout.metadata),
         idempotency_key=redaction.key(checkout.idempotency_key, checkout.id),
         redirect_url=redaction.text(checkout.redirect_url),
+        buyer=None if checkout.buyer is None or plan.erases_email else redaction.json(checkout.buyer),
     )
     if erased != checkout:
         await checkouts.erase_texts(tx, scope, erased)

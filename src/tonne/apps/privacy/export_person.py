@@ -154,7 +154,8 @@ async def _check_checkouts(connection: Connection, search: Search, items: list[I
     for scope, own in by_scope(items):
         for each in await list_texts(connection, scope, [each.id for each in own]):
             is_own = owns(search.person, each.email, each.beneficiary_name if each.is_person else None)
-            texts = (each.external_id, each.reference, each.metadata, each.idempotency_key, each.redirect_url)
+            keys = (each.external_id, each.reference, each.idempotency_key, each.redirect_url)
+            texts = (*keys, each.metadata, each.buyer)
             if not is_own and not redaction.changes(*texts):
                 continue
             if each.order_id is None:
@@ -279,8 +280,9 @@ def _checkout(checkout: CheckoutTexts) -> PersonRecord:
     data["consented_at"] = None if checkout.consented_at is None else to_wire(checkout.consented_at)
     for name in ("id", "next_mail_at", "is_person"):
         del data[name]
-    if checkout.metadata is not None:
-        data["metadata"] = msgspec.json.decode(checkout.metadata)
+    for name in ("metadata", "buyer"):
+        if data[name] is not None:
+            data[name] = msgspec.json.decode(data[name])
     return PersonRecord("checkout", checkout.id, checkout.created_at, True, data)
 
 

@@ -7,20 +7,13 @@ from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.money.invoices.documents.held_back import missing_details
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import replace
-from tonne.platform.values.countries import COUNTRIES
 from tonne.platform.web.render import see_other
-from tonne.platform.web.visitor import DEFAULT
+from tonne.platform.web.visitor import DEFAULT, country_names
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, find_tax_profile, set_tax_profile
 from tonne.selling.users.model import Right
 
 PARTS = ("street", "postcode", "city", "country")
 _NAMES = {"street": "the street and number", "postcode": "the postcode", "city": "the city", "country": "the country"}
-
-
-# By name, in English as the dashboard is.
-COUNTRY_NAMES = sorted(
-    ((code, str(DEFAULT.territories.get(code, code))) for code in COUNTRIES), key=lambda pair: pair[1]
-)
 
 
 class AddressPage(DashboardPage, frozen=True):
@@ -56,7 +49,7 @@ class AddressPage(DashboardPage, frozen=True):
             entered=form,
             profile=profile,
             is_country_fixed=is_country_fixed(profile),
-            countries=[("", "Choose a country"), *COUNTRY_NAMES],
+            countries=[("", "Choose a country"), *country_names(DEFAULT)],
             then="buy" if then == "buy" else "",
         )
 

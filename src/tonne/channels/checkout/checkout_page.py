@@ -21,6 +21,7 @@ from tonne.channels.checkout.order_checkout import Buyer, ordered_offer
 from tonne.channels.checkout.order_pages.order_summary import read_order_summary, summary_values
 from tonne.channels.checkout.paying import payment_form
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
+from tonne.channels.checkout.paying.buyers import AskedDetails, details_to_ask
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
 from tonne.money.cards.captured_store import find_captured
@@ -31,14 +32,16 @@ from tonne.money.cards.model import ChargeStatus
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import texts_of
-from tonne.platform.web.visitor import visitor_language
+from tonne.platform.web.visitor import country_names, visitor_language
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
+from tonne.selling.orders.buyer import BuyerDetails, can_reverse_charge, find_buyer
 from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Beneficiary, Order, OrderKey, OrderStatus
@@ -71,6 +74,8 @@ class _CheckoutView(msgspec.Struct, frozen=True):
     # A payment arrived with another amount: the operator decides what becomes of it.
     is_mismatched: bool = False
     certificate: CertificateRecord | None = None
+    # What the customer stated with the order, else what the client sent.
+    buyer: BuyerDetails | None = None
 
     @property
     def state(self) -> str:
@@ -92,9 +97,12 @@ class _CheckoutView(msgspec.Struct, frozen=True):
     def asks_for_name(self) -> bool:
         return self.checkout.is_without_name and self.link.asks_for_name
 
-    @property
-    def asks(self) -> payment_form.AskedFields:
-        return payment_form.AskedFields(card=self.checkout.scope.mode is Mode.TEST, name=self.asks_for_name)
+    def asks(self, offer: PricedOffer | None, settings: Settings) -> payment_form.AskedFields:
+        mode, details = self.checkout.scope.mode, AskedDetails()
+        if offer is not None:
+            due, treatment = offer.amount_due_minor, offer.tax.treatment
+            details = details_to_ask(due, offer.priced.currency, treatment, mode, settings)
+        return payment_form.AskedFields(card=mode is Mode.TEST, name=self.asks_for_name, details=details)
 
 
 class StateOut(msgspec.Struct):
@@ -133,16 +141,19 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         fields = self.guard.check(request)
         self.payment_limit.count(request)
         view = await self._view(request)
-        shown, form = read_shown_offer(fields), payment_form.read_payment_form(fields)
+        shown, form = read_shown_offer(fields), payment_form.read_payment_form(fields, view.buyer)
         faults: list[TonneError] = []
         language = visitor_language(request, await self._default_language(view))
         text = self.withdrawal.text_in(language.translator)
+        asked = view.asks(await self._offer_if_any(view, form.buyer), self.payment.settings)
         number, payer = payment_form.read_payer(
-            fields, view.asks, text, faults, now=self.clock(), language=language.code
+            fields, form, asked, text, faults, now=self.clock(), language=language.code
         )
         # The button that opens the gateway's page again has no fields: its order was placed with the consent.
-        if faults and (view.asks.card or view.state == "to_pay"):
+        if faults and (asked.card or view.state == "to_pay"):
             return await self._show_again(request, view, faults=faults, form=form)
+        # In its canonical spelling, with which the next page is priced.
+        form = replace(form, buyer=payer.buyer or form.buyer)
         try:
             if view.checkout.scope.mode is Mode.TEST:
                 await self.payment.pay_by_test_card(view.token, shown, number, payer=payer)
@@ -206,7 +217,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             order = await _find_order(connection, checkout)
             found = (token, checkout, link, await find_merchant(connection, link.scope, link.id))
             if order is None:
-                return _CheckoutView(*found)
+                return _CheckoutView(*found, buyer=checkout.buyer)
             return _CheckoutView(
                 *found,
                 order,
@@ -216,6 +227,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
                     charge.status is ChargeStatus.MISMATCHED for charge in await find_captured(connection, order)
                 ),
                 certificate=await find_certificate(connection, order.scope, order.id),
+                buyer=await find_buyer(connection, order.scope, order.id),
             )
 
     async def _show_payment(
@@ -234,12 +246,12 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             return self.renderer.page(
                 request, "checkout_over.html", status=410, default_language=default, **_frame(view)
             )
-        offer: PricedOffer | None = None
+        offer, form = None, form or payment_form.form_of(checkout.consent, view.buyer)
         can_pay = self.payment.takes_cards(checkout.scope.mode)
         try:
             if not can_pay:
                 raise SellerTakesNoCards
-            offer = await self._offer(view)
+            offer = await self._offer(view, form.buyer)
         except TonneError as unpriced:
             faults = faults or [unpriced]
         token, headers = self.guard.issue(request)
@@ -262,7 +274,11 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             focused=next((name for name in payment_form.FIELDS if name in texts), "card_number" if declined else None),
             declined=declined,
             form_token=token,
-            form=form or payment_form.form_of(checkout.consent),
+            form=form,
+            asked=view.asks(offer, self.payment.settings).details,
+            countries=country_names(language.locale),
+            takes_vat_id=offer is not None and can_reverse_charge(self.payment.settings),
+            fields_of_form=payment_form.FIELDS,
             withdrawal=self.withdrawal.text_in(language.translator),
             gateway=GATEWAY_NAMES[GATEWAY_OF[checkout.scope.mode]],
             seller_email=self.payment.settings.seller_email,
@@ -281,11 +297,17 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         terms = await self.payment.directory.terms_of(view.checkout.scope)
         return {"filled": form or payment_form.PaymentForm(), "account_beneficiary": terms.beneficiary}
 
-    async def _offer(self, view: _CheckoutView) -> PricedOffer:
-        """The current offer, or what was ordered."""
+    async def _offer_if_any(self, view: _CheckoutView, buyer: BuyerDetails) -> PricedOffer | None:
+        try:
+            return await self._offer(view, buyer)
+        except TonneError:
+            return None
+
+    async def _offer(self, view: _CheckoutView, buyer: BuyerDetails) -> PricedOffer:
+        """The current offer to this buyer, or what was ordered."""
         if view.order is not None and view.order.priced is not None:
             return PricedOffer(view.order.priced, view.order.tax, ordered_offer(view.checkout).digest)
-        return await self.payment.price(view.checkout, view.link)
+        return await self.payment.price(view.checkout, view.link, buyer)
 
     async def _default_language(self, view: _CheckoutView) -> str:
         """For visitors whose browser names none of our languages."""

@@ -56,6 +56,48 @@ _REDIRECT_URL = Meta(
 _REDIRECT_LABEL = Meta(description="Name on that button: “Back to …”.", examples=["Example Shop"])
 
 
+_COMPANY = Meta(description="Name of the company, if a business buys.", examples=["Fjord Bakery AS"])
+_NAME = Meta(description="Name of the buyer, if a private person buys.", examples=["Ann Weber"])
+_STREET = Meta(description="Street and number.", examples=["12 rue de la Paix"])
+_POSTCODE = Meta(description="Postcode, where the country has them.", examples=["75002"])
+_CITY = Meta(description="City.", examples=["Paris"])
+_COUNTRY = Meta(description="ISO 3166 code of two or three letters.", examples=["FR"])
+_VAT_ID = Meta(description="VAT ID of a business, which must be valid for the country.", examples=["FR40303265045"])
+_OWN = Meta(description="The buyer's own reference, such as a purchase order.", examples=["PO 17"])
+_Text = Annotated[str, Meta(max_length=200)]
+
+
+_BUYER = Meta(description="What you know of the buyer, for the invoice. Omit it to let the customer enter it.")
+
+
+class BuyerIn(msgspec.Struct, forbid_unknown_fields=True):
+    """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
+
+    is_business: Annotated[bool, Meta(description="Whether a company buys, or a private person.", examples=[True])]
+    name: Annotated[_Text | None, _NAME] = None
+    company: Annotated[_Text | None, _COMPANY] = None
+    street: Annotated[_Text | None, _STREET] = None
+    postcode: Annotated[Annotated[str, Meta(max_length=20)] | None, _POSTCODE] = None
+    city: Annotated[Annotated[str, Meta(max_length=100)] | None, _CITY] = None
+    country: Annotated[Annotated[str, Meta(max_length=3)] | None, _COUNTRY] = None
+    vat_id: Annotated[Annotated[str, Meta(max_length=50)] | None, _VAT_ID] = None
+    reference: Annotated[Annotated[str, Meta(max_length=100)] | None, _OWN] = None
+
+
+class CheckoutBuyerOut(msgspec.Struct):
+    """What the page is filled in with, in its canonical spelling."""
+
+    is_business: Annotated[bool, Meta(description="Whether a company buys, or a private person.", examples=[True])]
+    name: Annotated[str | None, _NAME]
+    company: Annotated[str | None, _COMPANY]
+    street: Annotated[str | None, _STREET]
+    postcode: Annotated[str | None, _POSTCODE]
+    city: Annotated[str | None, _CITY]
+    country: Annotated[str | None, Meta(description="ISO 3166 code of two letters.", examples=["FR"])]
+    vat_id: Annotated[str | None, _VAT_ID]
+    reference: Annotated[str | None, _OWN]
+
+
 class CheckoutState(StrEnum):
     """What a client needs to know of a checkout and its order."""
 
@@ -87,6 +129,7 @@ class CheckoutIn(msgspec.Struct, forbid_unknown_fields=True):
     metadata: Metadata | None = None
     idempotency_key: IdempotencyKey | None = None
     beneficiary: Annotated[CustomerIn | None, BENEFICIARY] = None
+    buyer: Annotated[BuyerIn | None, _BUYER] = None
 
 
 class CheckoutOut(msgspec.Struct):
@@ -149,6 +192,13 @@ class CheckoutOut(msgspec.Struct):
             "without an order."
         ),
     ]
+    buyer: Annotated[
+        CheckoutBuyerOut | None,
+        Meta(
+            description="What you sent of the buyer. Null: nothing, the checkout was closed without an order, or the "
+            "person was erased."
+        ),
+    ]
 
 
 def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> CheckoutOut:
@@ -174,6 +224,7 @@ def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> Checkout
         created_at=to_wire(checkout.created_at),
         expires_at=to_wire(checkout.expires_at),
         beneficiary=None if checkout.beneficiary is None else BeneficiaryOut(checkout.beneficiary.name),
+        buyer=None if checkout.buyer is None else same_named(CheckoutBuyerOut, checkout.buyer),
     )
 
 

@@ -10,13 +10,14 @@ import msgspec
 from msgspec import Struct
 
 from tonne.channels.checkout import errors, model, store
-from tonne.channels.checkout.checkout_schemas import CheckoutIn
+from tonne.channels.checkout.checkout_schemas import BuyerIn, CheckoutIn
 from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid, ReferenceInvalid
 from tonne.channels.checkout.links.model import OffsetLink, Redirect, choose_redirect, read_redirect
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, choose, price_offer
 from tonne.channels.checkout.links.settings import MAX_VALUE_MINOR
 from tonne.channels.checkout.links.store import find_link
 from tonne.channels.checkout.model import API_LIFE, Checkout, new_token
+from tonne.channels.checkout.paying.buyers import FIELDS, PREFIX, check_buyer
 from tonne.channels.checkout.store import ApiCheckout, ApiColumns, insert_checkout, is_paid
 from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.db.database import Connection, Database
@@ -38,6 +39,7 @@ from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import storable
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.buyer import BuyerDetails, tax_at_checkout
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind
 
 # The field of the form.
@@ -68,6 +70,8 @@ class Visitor(Struct, frozen=True, kw_only=True):
     # In whose name the certificate is issued. None: the account's.
     beneficiary: Beneficiary | None = None
     is_vouched_for: bool = False
+    # What the client says of the buyer. The payment page is filled in with it.
+    buyer: BuyerDetails | None = None
 
 
 def read_customer_name(text: str, *, is_public: bool) -> Beneficiary | None:
@@ -162,7 +166,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
     ) -> tuple[ApiCheckout, bytes | None]:
         """The new checkout; or the original with this key, and the digest of the request that created it."""
         # Before taking a connection: holding one while waiting for another can exhaust the pool.
-        terms = (await self.directory.terms_of(scope)).at_checkout()
+        terms = await self.directory.terms_of(scope)
         terms.require_open()
         catalogue = await self.catalogues.current(scope.mode)
         async with self.database.connection() as connection:
@@ -172,7 +176,9 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                 now = self.clock()
                 async with connection.transaction():
                     link = await self._find_link(connection, scope, body, now)
-                    offer = LinkOffer(link, terms, catalogue)
+                    buyer = None if body.buyer is None else _read_buyer(body.buyer)
+                    own_terms = terms.at_checkout(tax_at_checkout(buyer, self.settings))
+                    offer = LinkOffer(link, own_terms, catalogue)
                     requested = _read_request(offer, body)
                     hosts = await list_hosts(connection, scope.organisation_id)
                     visitor = Visitor(
@@ -183,6 +189,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                         redirect=choose_redirect(link, read_redirect(lambda name: getattr(body, name)), hosts),
                         beneficiary=None if body.beneficiary is None else body.beneficiary.value,
                         is_vouched_for=True,
+                        buyer=buyer,
                     )
                     checkout = compose_checkout(
                         link,
@@ -227,6 +234,16 @@ class CreateCheckout(msgspec.Struct, frozen=True):
         at = checkout.created_at
         await audit.record(tx, scope, "checkout.created", by=actor.at(at), subject_id=checkout.id, **details)
         return new
+
+
+def _read_buyer(sent: BuyerIn) -> BuyerDetails:
+    """Raises Invalid with all faults."""
+    faults: list[TonneError] = []
+    buyer = check_buyer(same_named(BuyerDetails, sent), faults)
+    if faults:
+        named = {name: name.replace(PREFIX, "buyer.", 1) for name in FIELDS}
+        raise Invalid([each for fault in faults for each in _renamed(fault.faults, named)])
+    return buyer
 
 
 def _read_request(offer: LinkOffer, body: CheckoutIn) -> PriceRequest:

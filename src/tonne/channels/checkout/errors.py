@@ -201,6 +201,33 @@ class ConsentMissing(TonneError, kind=Kind.INVALID, code="consent_missing"):
     message = N_("Tick the box to order as a consumer.")
 
 
+class BuyerInvalid(TonneError, kind=Kind.INVALID, code="buyer_invalid"):
+    """A detail of the buyer, for the invoice, is not valid: too long, no country, or a VAT ID that is none.
+
+    Fix the detail named in `field`.
+    """
+
+    message = N_("Use at most %(most)s printable characters on one line.")
+
+
+class BuyerIncomplete(TonneError, kind=Kind.INVALID, code="buyer_incomplete"):
+    """On the payment page: the invoice must state a detail of the buyer that is not filled in.
+
+    Fill in the marked fields.
+    """
+
+    message = N_("Fill in this field.")
+
+
+class BuyerFixed(TonneError, kind=Kind.CONFLICT, code="buyer_fixed"):
+    """On the payment page: the order exists, and with the other buyer, country or VAT ID its tax would be another.
+
+    Start again from the link of the seller.
+    """
+
+    message = N_("The tax of your order is fixed. Start again to change the country, the VAT ID or who buys.")
+
+
 class ReferenceInvalid(TonneError, kind=Kind.INVALID, code="reference_invalid"):
     """The `reference` in the link is not valid.
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from tonne.channels.checkout.links.model import Redirect
 from tonne.channels.checkout.paying.consent import Consent
 from tonne.platform.values.context import Scope, is_id, new_secret_id
+from tonne.selling.orders.buyer import BuyerDetails
 from tonne.selling.orders.model import Beneficiary
 
 # A visitor who is on the gateway's payment page by then may still finish there.
@@ -62,6 +63,8 @@ class Checkout(Struct, frozen=True, kw_only=True):
     beneficiary: Beneficiary | None = None
     # As whom the customer ordered, and what they agreed to. None: not ordered yet, or they were not asked.
     consent: Consent | None = None
+    # What the client knows of the buyer, for the tax document. The payment page is filled in with it.
+    buyer: BuyerDetails | None = None
     # The client's server created it, or signed its amount and its external id, which is paid once.
     is_vouched_for: bool = False
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from tonne.channels.checkout import queue, store
-from tonne.channels.checkout.errors import AlreadyPaid, CheckoutOver, DeliveryMayWait, OffsetLinkClosed
+from tonne.channels.checkout.errors import AlreadyPaid, BuyerFixed, CheckoutOver, DeliveryMayWait, OffsetLinkClosed
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, ShownOffer, price_offer
 from tonne.channels.checkout.model import CHECK_INTERVAL, Checkout, CheckoutStatus, hash_token
 from tonne.channels.checkout.queue import DueCheckout
@@ -30,6 +30,7 @@ from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.selection import BundleChoiceIn
+from tonne.selling.orders.buyer import REVERSE_CHARGE, BuyerDetails, save_buyer
 from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
@@ -51,11 +52,18 @@ def ordered_offer(checkout: Checkout) -> ShownOffer:
 
 
 async def order_checkout(
-    tx: Connection, checkout: Checkout, offer: LinkOffer, *, shown: ShownOffer, language: str, now: datetime
+    tx: Connection,
+    checkout: Checkout,
+    offer: LinkOffer,
+    *,
+    shown: ShownOffer,
+    language: str,
+    buyer: BuyerDetails | None,
+    now: datetime,
 ) -> Order:
     """The order of a locked checkout, placed now if there is none yet. `language` is that of the page.
 
-    Raises OfferChanged if the order differs from what the person saw.
+    Raises OfferChanged if the order differs from what the person saw, BuyerFixed if its tax would.
     """
     if checkout.status is CheckoutStatus.CLOSED:
         raise CheckoutOver
@@ -63,6 +71,8 @@ async def order_checkout(
         order = await _lock_order(tx, checkout)
         if order.status is OrderStatus.PLACED and ordered_offer(checkout) != shown:
             raise OfferChanged
+        if order.status is OrderStatus.PLACED:
+            await _change_buyer(tx, order, offer, buyer)
         return order
     if now >= checkout.expires_at:
         raise CheckoutOver
@@ -73,7 +83,15 @@ async def order_checkout(
         raise OfferChanged
     if checkout.external_id is not None and checkout.external_id_verified:
         await _close_other_checkout(tx, checkout, checkout.external_id, now=now)
-    return await _place_order(tx, checkout, offer, priced, language=language, now=now)
+    return await _place_order(tx, checkout, offer, priced, language=language, buyer=buyer, now=now)
+
+
+async def _change_buyer(tx: Connection, order: Order, offer: LinkOffer, buyer: BuyerDetails | None) -> None:
+    """Before another try to pay. The tax of the order stays."""
+    if (offer.terms.tax == REVERSE_CHARGE) != (order.tax.treatment is REVERSE_CHARGE.treatment):
+        raise BuyerFixed
+    if buyer is not None:
+        await save_buyer(tx, order.scope, order.id, buyer)
 
 
 async def _close_other_checkout(tx: Connection, checkout: Checkout, external_id: str, *, now: datetime) -> None:
@@ -93,7 +111,14 @@ async def _close_other_checkout(tx: Connection, checkout: Checkout, external_id:
 
 
 async def _place_order(
-    tx: Connection, checkout: Checkout, offer: LinkOffer, priced: PricedOffer, *, language: str, now: datetime
+    tx: Connection,
+    checkout: Checkout,
+    offer: LinkOffer,
+    priced: PricedOffer,
+    *,
+    language: str,
+    buyer: BuyerDetails | None,
+    now: datetime,
 ) -> Order:
     request = OrderRequest(
         requested=price_request_of(checkout),
@@ -102,7 +127,7 @@ async def _place_order(
         external_id=checkout.external_id,
         external_id_verified=checkout.external_id_verified,
         reference=checkout.reference,
-        customer=CheckoutCustomer(offer.link.id, checkout.email),
+        customer=CheckoutCustomer(offer.link.id, checkout.email, buyer),
         beneficiary=checkout.beneficiary,
         language=language,
     )

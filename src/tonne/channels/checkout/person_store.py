@@ -14,7 +14,7 @@ from tonne.platform.values.erased import ERASED_DIGEST
 SCAN_CHECKOUTS = """
 WITH batch AS MATERIALIZED (
     SELECT id, email, beneficiary_name, beneficiary_kind, external_id, reference, metadata, idempotency_key,
-           redirect_url
+           redirect_url, buyer
     FROM checkouts WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3
 )
 SELECT (SELECT max(id) FROM batch) AS last_id,
@@ -23,7 +23,7 @@ SELECT (SELECT max(id) FROM batch) AS last_id,
                  OR beneficiary_kind = 'person' AND lower(beneficiary_name) = ANY ($4::text[])
                  OR EXISTS (SELECT FROM unnest($4::text[]) AS term
                             WHERE strpos(lower(concat_ws(' ', external_id, reference, metadata, idempotency_key,
-                                                         redirect_url)), term) > 0)
+                                                         redirect_url, buyer)), term) > 0)
               ORDER BY id) AS found
 """
 
@@ -56,11 +56,13 @@ class CheckoutTexts(Struct, frozen=True):
     consent_version: str | None
     consent_language: str | None
     consented_at: datetime | None
+    # JSON.
+    buyer: str | None
 
 
 _TEXTS = """id, order_id, status, created_at, next_mail_at, email, beneficiary_name,
        beneficiary_kind IS NOT DISTINCT FROM 'person' AS is_person, external_id, reference, metadata, idempotency_key,
-       redirect_url, buyer_kind, consent_version, consent_language, consented_at"""
+       redirect_url, buyer_kind, consent_version, consent_language, consented_at, buyer"""
 LIST_TEXTS = f"""
 SELECT {_TEXTS} FROM checkouts
 WHERE account_id = $1 AND (id = ANY ($2::text[]) OR order_id = ANY ($3::text[])) ORDER BY id
@@ -88,15 +90,15 @@ async def lock_texts(tx: Connection, scope: Scope, checkout_id: str, order_id: s
 
 SET_TEXTS = """
 UPDATE checkouts SET email = $3, beneficiary_name = $4, beneficiary_is_public = false, external_id = $5, metadata = $6,
-                     idempotency_key = $7, redirect_url = $8, reference = $9,
-                     request_digest = CASE WHEN request_digest IS NULL THEN NULL ELSE $10::bytea END
+                     idempotency_key = $7, redirect_url = $8, reference = $9, buyer = $10,
+                     request_digest = CASE WHEN request_digest IS NULL THEN NULL ELSE $11::bytea END
 WHERE account_id = $1 AND id = $2
 """
 
 
 async def erase_texts(tx: Connection, scope: Scope, texts: CheckoutTexts) -> None:
     """Store the texts of a locked checkout without the data of a person, who is no longer named in public."""
-    others = parameters_of(texts, "external_id, metadata, idempotency_key, redirect_url, reference")
+    others = parameters_of(texts, "external_id, metadata, idempotency_key, redirect_url, reference, buyer")
     person = (texts.email, texts.beneficiary_name)
     await tx.execute(SET_TEXTS, scope.account_id, texts.id, *person, *others, ERASED_DIGEST)
 

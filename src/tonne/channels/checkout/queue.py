@@ -50,7 +50,7 @@ async def delete_checkouts(tx: Connection, checkouts: Sequence[DueCheckout]) -> 
 
 CLOSE_API_CHECKOUTS = """
 UPDATE checkouts SET status = 'closed', email = NULL, next_close_at = NULL, beneficiary_name = NULL,
-                     beneficiary_kind = NULL, beneficiary_is_public = false
+                     buyer = NULL, beneficiary_kind = NULL, beneficiary_is_public = false
 FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
 WHERE checkouts.account_id = keys.account_id AND checkouts.id = keys.id AND checkouts.token_box IS NOT NULL
 """

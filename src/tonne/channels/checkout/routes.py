@@ -114,6 +114,7 @@ def api_checkout_routes(endpoints: CheckoutEndpoints) -> list[Route]:
             errors.OffsetLinkNotPayable,
             errors.CheckoutAmountMissing,
             errors.AlreadyPaid,
+            errors.BuyerInvalid,
             catalogue_errors.QuantityInvalid,
             catalogue_errors.ValueInvalid,
             errors.AmountOutOfBounds,

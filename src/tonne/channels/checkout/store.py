@@ -14,6 +14,7 @@ from tonne.channels.checkout.paying.consent import BuyerKind, Consent
 from tonne.platform.db.database import Connection, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.platform.values.paging import Position
+from tonne.selling.orders.buyer import BuyerDetails
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order, OrderStatus
 
 
@@ -30,12 +31,12 @@ COLUMNS = """account_id, id, organisation_id, mode, offset_link_id, status, requ
        requested_value_minor, bundle_selection, total_cost_minor, tax_minor, quantity_grams, offer_digest, currency,
        email, external_id, external_id_verified, reference, redirect_url, redirect_label, order_id, created_at,
        expires_at, metadata, beneficiary_name, beneficiary_kind, beneficiary_is_public, buyer_kind, consent_version,
-       consent_language, consented_at, is_vouched_for"""
+       consent_language, consented_at, is_vouched_for, buyer"""
 INSERT_CHECKOUT = f"""
 INSERT INTO checkouts ({COLUMNS}, next_close_at, token_hash, temporary_id_hash, token_box, idempotency_key,
                        request_digest)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-        $25, $26, $27, $28, $29, $30, $31, $32, $23, $33, $34, $35, $36, $37)
+        $25, $26, $27, $28, $29, $30, $31, $32, $33, $23, $34, $35, $36, $37, $38)
 ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING true
 """  # noqa: S608 - columns above
 
@@ -173,6 +174,7 @@ def _values(checkout: model.Checkout) -> list[Any]:
         "organisation_id": scope.organisation_id,
         "mode": scope.mode,
         "bundle_selection": msgspec.json.encode(checkout.bundle_selection).decode(),
+        "buyer": None if checkout.buyer is None else msgspec.json.encode(checkout.buyer).decode(),
         "beneficiary_name": name,
         "beneficiary_kind": kind,
         "beneficiary_is_public": is_public,
@@ -185,7 +187,7 @@ _NAMES = [name.strip() for name in COLUMNS.split(",")]
 
 
 def checkout_of(row: asyncpg.Record) -> model.Checkout:
-    name, buyer = row["beneficiary_name"], row["buyer_kind"]
+    name, buyer_kind, buyer = row["beneficiary_name"], row["buyer_kind"], row["buyer"]
     kind, is_public = row["beneficiary_kind"], row["beneficiary_is_public"]
     consent = (row["consent_version"], row["consent_language"], row["consented_at"])
     return value_of(
@@ -197,7 +199,8 @@ def checkout_of(row: asyncpg.Record) -> model.Checkout:
         email=row["email"] or "",
         redirect=read_redirect(row.get),
         beneficiary=None if name is None else Beneficiary(name, BeneficiaryKind(kind), is_public),
-        consent=None if buyer is None else Consent(BuyerKind(buyer), *consent),
+        consent=None if buyer_kind is None else Consent(BuyerKind(buyer_kind), *consent),
+        buyer=None if buyer is None else msgspec.json.decode(buyer, type=BuyerDetails),
     )
 
 

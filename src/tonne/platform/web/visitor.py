@@ -4,6 +4,7 @@ The language is the visitor's choice, then one of the browser's languages, then 
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -25,6 +26,7 @@ from msgspec import Struct
 
 from tonne.platform.http.route import Request
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_scaled, format_tonnes, people_mass
+from tonne.platform.values.countries import COUNTRIES
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import DEFAULT_LANGUAGE, LANGUAGES
 from tonne.platform.web.translate import Translator, translator
@@ -158,6 +160,16 @@ def month(moment: date, locale: Locale) -> str:
 def month_name(moment: date, locale: Locale) -> str:
     """Abbreviated, without the year."""
     return format_date(moment, format="LLL", locale=locale)
+
+
+@cache
+def country_names(locale: Locale) -> list[tuple[str, str]]:
+    """The codes of all countries with their names, in the order of the names."""
+
+    def plain(pair: tuple[str, str]) -> str:
+        return unicodedata.normalize("NFKD", pair[1]).encode("ascii", "ignore").decode().lower()
+
+    return sorted(((code, str(locale.territories.get(code, code))) for code in COUNTRIES), key=plain)
 
 
 def decimal_sign(locale: Locale) -> str:

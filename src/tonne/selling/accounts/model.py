@@ -164,9 +164,10 @@ class Terms(Struct, frozen=True):
             return self
         return replace(self, minimum_order_minor=minimum_orders[self.currency])
 
-    def at_checkout(self) -> "Terms":
-        """For a customer who pays with their own card."""
-        return replace(self, payment_method=PaymentMethod.CARD, billing=Billing.PER_ORDER, tax=self.seller_tax)
+    def at_checkout(self, tax: TaxTerms | None = None) -> "Terms":
+        """For a customer who pays with their own card. `tax` is theirs, if it is not the seller's default."""
+        tax = tax or self.seller_tax
+        return replace(self, payment_method=PaymentMethod.CARD, billing=Billing.PER_ORDER, tax=tax)
 
     @property
     def is_billed_together(self) -> bool:

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, parameters_of, value_of, value_or_none
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTerms, TaxTreatment
 from tonne.platform.values.context import Scope
+from tonne.platform.values.countries import EU_COUNTRIES
+from tonne.platform.values.tax_ids import is_eu_vat
 
 
 class BuyerDetails(Struct, frozen=True, kw_only=True):
@@ -27,6 +31,24 @@ class BuyerDetails(Struct, frozen=True, kw_only=True):
     def texts(self) -> tuple[str, ...]:
         """What may name a person."""
         return tuple(filter(None, (getattr(self, name) for name in TEXTS)))
+
+
+REVERSE_CHARGE = TaxTerms(TaxTreatment.REVERSE_CHARGE)
+
+
+def can_reverse_charge(settings: Settings) -> bool:
+    """Whether the seller charges tax, and the invoice could state what one without it must."""
+    is_in_eu = settings.seller_country in EU_COUNTRIES
+    return settings.seller_tax.treatment is TaxTreatment.STANDARD and bool(settings.seller_vat_id) and is_in_eu
+
+
+def tax_at_checkout(buyer: BuyerDetails | None, settings: Settings) -> TaxTerms | None:
+    """A business with a VAT ID of another country of the EU owes the tax there. None: the seller's tax applies."""
+    if buyer is None or not buyer.is_business or not can_reverse_charge(settings):
+        return None
+    is_abroad = buyer.country in EU_COUNTRIES and buyer.country != settings.seller_country
+    is_registered = buyer.vat_id is not None and is_eu_vat(buyer.vat_id)
+    return REVERSE_CHARGE if is_abroad and is_registered else None
 
 
 TEXTS = ("name", "company", "street", "postcode", "city", "vat_id", "reference")

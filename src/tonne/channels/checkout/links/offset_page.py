@@ -35,6 +35,7 @@ from tonne.channels.checkout.links.signed_query import (
 from tonne.channels.checkout.links.store import find_link_any_account
 from tonne.channels.checkout.model import hash_token, is_token
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
+from tonne.channels.checkout.paying.buyers import signed_buyer
 from tonne.money.cards.gateways.metered_gateway import takes_cards
 from tonne.platform.db.database import Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -202,6 +203,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             redirect=redirect,
             beneficiary=beneficiary,
             is_vouched_for=filled.external_id_verified and filled.has_signed_amount,
+            buyer=None if filled.signed is None else signed_buyer(filled.signed.values),
         )
 
     async def _load_offer(self, request: Request) -> LinkOffer:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from tonne.channels.checkout.errors import LinkSignatureExpired, LinkSignatureInvalid
 from tonne.channels.checkout.links.model import OffsetLink
+from tonne.channels.checkout.paying.buyers import FIELDS as BUYER_PARAMETERS
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.http.query import read_pairs
@@ -30,7 +31,7 @@ REPEATED = "signed_query"
 NAME_PARAMETER = "beneficiary_name"
 SIGNED = frozenset(
     {"quantity", "value", "bundle_id", "email", "external_id", "reference", "redirect_url", "redirect_label"}
-    | {NAME_PARAMETER, EXPIRES}
+    | {NAME_PARAMETER, EXPIRES, *BUYER_PARAMETERS}
 )
 # In all values together: the longest address of a redirect, and room for texts.
 MAX_SIGNED = 16_384

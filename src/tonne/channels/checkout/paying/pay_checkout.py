@@ -40,6 +40,7 @@ from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
+from tonne.selling.orders.buyer import BuyerDetails, tax_at_checkout
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, charges_in
 
 ADD_TEXT = """
@@ -95,6 +96,8 @@ class CheckoutPayer(Struct, frozen=True):
     customer: Beneficiary | None
     agreed: Agreed | None
     language: str
+    # For the tax document. None: nothing was asked or stated.
+    buyer: BuyerDetails | None = None
 
 
 class _Form(Struct, frozen=True):
@@ -127,20 +130,20 @@ class PayCheckout(Struct, frozen=True):
     def takes_cards(self, mode: Mode) -> bool:
         return GATEWAY_OF[mode] in self.gateways
 
-    async def price(self, checkout: Checkout, link: OffsetLink) -> PricedOffer:
+    async def price(self, checkout: Checkout, link: OffsetLink, buyer: BuyerDetails | None) -> PricedOffer:
         """The current offer of a checkout without an order."""
-        terms, catalogue = await self._price_basis(checkout)
+        terms, catalogue = await self._price_basis(checkout, buyer)
         return price_offer(LinkOffer(link, terms, catalogue), price_request_of(checkout))
 
-    async def _price_basis(self, checkout: Checkout) -> tuple[Terms, Catalogue]:
+    async def _price_basis(self, checkout: Checkout, buyer: BuyerDetails | None) -> tuple[Terms, Catalogue]:
         """Call it before acquiring a connection: holding one while waiting for another could exhaust the pool."""
-        terms = (await self.directory.terms_of(checkout.scope)).at_checkout()
+        terms = (await self.directory.terms_of(checkout.scope)).at_checkout(tax_at_checkout(buyer, self.settings))
         return terms, await self.catalogues.current(checkout.scope.mode)
 
     async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str, *, payer: CheckoutPayer) -> None:
         """Charge a test card. The result is in the order and its charges."""
         checkout = await self._find(token, Mode.TEST)
-        basis = await self._price_basis(checkout)
+        basis = await self._price_basis(checkout, payer.buyer)
         card = StoredCard(checkout.id, number)
         payment = await self._start_payment(token, _Form(checkout, shown, payer), card, basis)
         if payment.attempt is not None and payment.attempt.is_new:
@@ -156,7 +159,7 @@ class PayCheckout(Struct, frozen=True):
             raise SellerTakesNoCards
         if not isinstance(pages, PaymentPages):
             raise PaymentPageUnavailable
-        basis = await self._price_basis(checkout)
+        basis = await self._price_basis(checkout, payer.buyer)
         hold = holding(self.database, checkout, basis, buyer=buyer, settings=self.settings, now=self.clock())
         async with hold as unheld:
             if unheld is not None:
@@ -221,7 +224,7 @@ class PayCheckout(Struct, frozen=True):
                 await store.set_beneficiary(tx, checkout)
             offer = LinkOffer(link, *basis)
             order = await order_checkout(
-                tx, checkout, offer, shown=form.shown, language=payer.language, now=self.clock()
+                tx, checkout, offer, shown=form.shown, language=payer.language, buyer=payer.buyer, now=self.clock()
             )
             if payer.agreed is not None and order.status is OrderStatus.PLACED:
                 await _record_consent(tx, checkout, payer.agreed)

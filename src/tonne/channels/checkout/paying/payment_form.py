@@ -1,4 +1,4 @@
-"""The form of a checkout's payment page: the name for the certificate, and as whom the customer orders.
+"""The form of a checkout's payment page: who buys, the name for the certificate, and the consent of a consumer.
 
 A card number is never kept: not in the page that shows the form again, and not in the database.
 """
@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from tonne.channels.checkout.create_checkout import NAME_FIELD, PUBLIC_FIELD, collected, read_customer_name
 from tonne.channels.checkout.errors import ConsentMissing
+from tonne.channels.checkout.paying import buyers
+from tonne.channels.checkout.paying.buyers import AskedDetails, entered_buyer, read_buyer
 from tonne.channels.checkout.paying.consent import (
     BUSINESS_FIELD,
     CONSENT_FIELD,
@@ -21,12 +23,13 @@ from tonne.channels.checkout.paying.consent import (
 from tonne.channels.checkout.paying.pay_checkout import Agreed, CheckoutPayer
 from tonne.money.cards.read_test_card import card_number_in, read_test_card
 from tonne.platform.values.errors import TonneError
+from tonne.selling.orders.buyer import BuyerDetails
 from tonne.selling.orders.model import Beneficiary
 
 Fields = Mapping[str, Sequence[str]]
 WAITING_FIELD = "accepts_waiting"
 # In the order of the page.
-FIELDS = ("card_number", NAME_FIELD, CONSENT_FIELD)
+FIELDS = ("card_number", *buyers.FIELDS, NAME_FIELD, CONSENT_FIELD)
 
 
 class PaymentForm(Struct, frozen=True):
@@ -34,7 +37,8 @@ class PaymentForm(Struct, frozen=True):
 
     name: str = ""
     is_name_public: bool = False
-    is_business: bool = False
+    # As it was entered, or as the client sent it.
+    buyer: BuyerDetails = BuyerDetails()
     # The version of the text beside the box that was ticked.
     agreed_version: str = ""
     # Has been told that nothing is held while they pay, so that delivery may wait.
@@ -42,34 +46,38 @@ class PaymentForm(Struct, frozen=True):
 
 
 class AskedFields(Struct, frozen=True):
-    """Which fields the page has: the test card, the name for the certificate."""
+    """Which fields the page has: the test card, the name for the certificate, the buyer's details."""
 
     card: bool
     name: bool
+    details: AskedDetails
 
 
-def read_payment_form(fields: Fields) -> PaymentForm:
+def read_payment_form(fields: Fields, known: BuyerDetails | None) -> PaymentForm:
+    """The button that opens the gateway's page again has no fields: the buyer is the `known` one."""
+    buyer = known or BuyerDetails()
+    if BUSINESS_FIELD in fields:
+        buyer = entered_buyer(lambda name: _one(fields, name), is_business=bool(_one(fields, BUSINESS_FIELD)))
     return PaymentForm(
         name=_one(fields, NAME_FIELD)[:200],
         is_name_public=bool(_one(fields, PUBLIC_FIELD)),
-        is_business=bool(_one(fields, BUSINESS_FIELD)),
+        buyer=buyer,
         agreed_version=_one(fields, VERSION_FIELD) if _one(fields, CONSENT_FIELD) else "",
         accepts_waiting=bool(_one(fields, WAITING_FIELD)),
     )
 
 
-def form_of(consent: Consent | None) -> PaymentForm:
-    """What the customer agreed to when a payment of the same checkout failed."""
-    if consent is None:
-        return PaymentForm()
-    return PaymentForm(is_business=consent.buyer is BuyerKind.BUSINESS, agreed_version=consent.version or "")
+def form_of(consent: Consent | None, buyer: BuyerDetails | None) -> PaymentForm:
+    """What the customer stated and agreed to when a payment of the same checkout failed, or what the client sent."""
+    buyer = buyer or BuyerDetails(is_business=consent is not None and consent.buyer is BuyerKind.BUSINESS)
+    return PaymentForm(buyer=buyer, agreed_version="" if consent is None else consent.version or "")
 
 
 def consent_in(form: PaymentForm, text: WithdrawalText | None, now: datetime) -> Consent | None:
     """None if customers are not asked. Raises ConsentMissing, also if the text has changed since the page was shown."""
     if text is None:
         return None
-    if form.is_business:
+    if form.buyer.is_business:
         return Consent(BuyerKind.BUSINESS, None, text.language, now)
     if form.agreed_version != text.version:
         raise ConsentMissing(field=CONSENT_FIELD)
@@ -78,6 +86,7 @@ def consent_in(form: PaymentForm, text: WithdrawalText | None, now: datetime) ->
 
 def read_payer(
     fields: Fields,
+    form: PaymentForm,
     asked: AskedFields,
     text: WithdrawalText | None,
     faults: list[TonneError],
@@ -86,17 +95,18 @@ def read_payer(
     language: str,
 ) -> tuple[str, CheckoutPayer]:
     """The number of the test card, and who pays. Adds all faults of the fields."""
-    form, number = read_payment_form(fields), ""
+    number = ""
     customer: Beneficiary | None = None
     agreed: Agreed | None = None
     with collected(faults):
         number = read_test_card(card_number_in(fields)) if asked.card else ""
     with collected(faults):
         customer = read_customer_name(form.name, is_public=form.is_name_public) if asked.name else None
+    buyer = read_buyer(form.buyer, asked.details, faults)
     with collected(faults):
         consent = consent_in(form, text, now)
         agreed = None if text is None or consent is None else Agreed(consent, text)
-    return number, CheckoutPayer(customer, agreed, language)
+    return number, CheckoutPayer(customer, agreed, language, buyer)
 
 
 def _one(fields: Fields, name: str) -> str:

@@ -12,6 +12,7 @@ from tonne.platform.values.context import replace
 from tonne.platform.values.countries import WITHOUT_POSTCODES
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 from tonne.selling.accounts.tax.vat_checks import VatCheck, VatOutcome, is_checked
+from tonne.selling.orders.buyer import BuyerDetails
 from tonne.selling.orders.model import HoldReason
 
 
@@ -104,7 +105,7 @@ def held_back_by(
     return replace(lacks, vat_id=profile.tax_id, is_invalid=is_invalid)
 
 
-def missing_details(treatment: TaxTreatment, profile: TaxProfile) -> tuple[str, ...]:
+def missing_details(treatment: TaxTreatment, profile: TaxProfile | BuyerDetails) -> tuple[str, ...]:
     """The parts of the buyer's address that a document with this treatment must state, and that are not known."""
     if treatment is TaxTreatment.NONE:
         return ()

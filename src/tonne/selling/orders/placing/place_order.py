@@ -18,6 +18,7 @@ from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import OrderType, PriceRequest, price, price_if_available
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.estimates.store import find_mass_grams
+from tonne.selling.orders.buyer import BuyerDetails, save_buyer
 from tonne.selling.orders.errors import EstimateUnknown, OfferChanged, QuoteUsed, SupplyInsufficient
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, OrderTax, tax_of
 from tonne.selling.orders.move_order import event_of, order_event
@@ -30,10 +31,11 @@ from tonne.selling.orders.schemas import order_document, placing_documents
 
 
 class CheckoutCustomer(msgspec.Struct, frozen=True):
-    """The person who pays at checkout, through an offset link."""
+    """The person who pays at checkout, through an offset link, and what they stated for the tax document."""
 
     offset_link_id: str
     email: str
+    buyer: BuyerDetails | None = None
 
 
 class OrderRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +113,8 @@ async def place_order(
     )
     if not await insert_order(tx, new):
         return None
+    if request.customer is not None and request.customer.buyer is not None:
+        await save_buyer(tx, scope, new.order.id, request.customer.buyer)
     if request.quote_id is not None and not await use_quote(
         tx, scope, request.quote_id, order_id=new.order.id, now=now
     ):
@@ -136,11 +140,11 @@ def compose_order(
 ) -> ComposedOrder:
     """Price the order and make its document and events. `requested` has its amount, also if it names an estimate.
 
+    The terms of a customer at checkout are those of `Terms.at_checkout`.
+
     With `locked`, it gets that price. Raises OfferChanged if the person saw another offer.
     """
-    if request.customer is not None:
-        terms = terms.at_checkout()
-    elif request.payment_method is not None:
+    if request.payment_method is not None:
         terms = terms.paid_by(request.payment_method)
     priced, tax = _locked_or_current_price(request, requested, terms, catalogue, locked)
     order = _make_order(scope, request, requested, terms, priced=priced, tax=tax, now=now)

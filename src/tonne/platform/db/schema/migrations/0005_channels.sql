@@ -258,6 +258,8 @@ CREATE TABLE checkouts (
     beneficiary_name          text CHECK (length(beneficiary_name) BETWEEN 1 AND 200),
     beneficiary_kind          text CHECK (beneficiary_kind IN ('organisation', 'person')),
     beneficiary_is_public     boolean NOT NULL DEFAULT false,
+    -- What the client sent of the buyer, for the tax document. Erased with the address.
+    buyer                     jsonb,
     -- As whom the customer ordered, and which text they agreed to. Null: not asked.
     buyer_kind                text,
     consent_version           text,
