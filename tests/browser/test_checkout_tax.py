@@ -10,7 +10,7 @@ from tests.browser.checks import check_page
 from tests.browser.conftest import on_one_loop
 from tests.browser.test_checkout import fill_in, pay, to_payment
 from tests.browser.visit import Visit
-from tests.channels.checkout.shopper import make_link
+from tests.channels.checkout.shopper import GOOD_CARD, make_link
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
@@ -19,7 +19,8 @@ from tonne.platform.settings.settings import Settings
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return msgspec.structs.replace(settings, tax_treatment="standard", tax_rate="19")
+    seller = {"seller_country": "DE", "seller_vat_id": "DE811569869", "simplified_invoice_up_to": "EUR 15"}
+    return msgspec.structs.replace(settings, tax_treatment="standard", tax_rate="19", **seller)
 
 
 @on_one_loop
@@ -38,4 +39,26 @@ async def test_tax_is_shown_before_the_payment(visit: Visit, link: OffsetLink) -
     assert shown in await page.get_by_role("button", name=re.compile("^Order and pay ")).inner_text()
     await check_page(page, "checkout-with-tax")
     await pay(page)
+    await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+
+
+async def test_the_details_of_the_invoice_follow_who_buys(visit: Visit, link: OffsetLink) -> None:
+    page = await visit(f"/offset/{link.id}")
+    await fill_in(page)
+    await to_payment(page)
+    await expect(page.get_by_label("Your name")).to_be_visible()
+    await check_page(page, "checkout-person")
+    await page.get_by_label("I'm buying for a business").check()
+    await expect(page.get_by_label("Your name")).to_be_hidden()
+    await expect(page.get_by_role("heading", name="Right of withdrawal")).to_be_hidden()
+    await page.get_by_label("Company").fill("Boulangerie du Port SARL")
+    await page.get_by_label("Country").select_option("FR")
+    await page.get_by_label("VAT ID").fill("FR40303265045")
+    await check_page(page, "checkout-business")
+    await page.get_by_label("Card number").fill(GOOD_CARD)
+    await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
+    await expect(page.get_by_text("Reverse charge: you pay no tax here.")).to_be_visible()
+    await check_page(page, "checkout-reverse-charge")
+    await page.get_by_label("Card number").fill(GOOD_CARD)
+    await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()

@@ -1402,6 +1402,8 @@ export interface CheckoutInput {
   idempotency_key?: string | null | undefined;
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: CustomerInput | null | undefined;
+  /** What you know of the buyer, for the invoice. Omit it to let the customer enter it. */
+  buyer?: BuyerInput | null | undefined;
   /**
    * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
    * Instead of the account header.
@@ -1418,6 +1420,28 @@ export interface CustomerInput {
    * it. Default: `"person"`.
    */
   kind?: BeneficiaryKind | undefined;
+}
+
+/** What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it. */
+export interface BuyerInput {
+  /** Whether a company buys, or a private person. */
+  is_business: boolean;
+  /** Name of the buyer, if a private person buys. */
+  name?: string | null | undefined;
+  /** Name of the company, if a business buys. */
+  company?: string | null | undefined;
+  /** Street and number. */
+  street?: string | null | undefined;
+  /** Postcode, where the country has them. */
+  postcode?: string | null | undefined;
+  /** City. */
+  city?: string | null | undefined;
+  /** ISO 3166 code of two or three letters. */
+  country?: string | null | undefined;
+  /** VAT ID of a business, which must be valid for the country. */
+  vat_id?: string | null | undefined;
+  /** The buyer's own reference, such as a purchase order. */
+  reference?: string | null | undefined;
 }
 
 export interface Checkout {
@@ -1474,10 +1498,34 @@ export interface Checkout {
   expires_at: string;
   /** In whose name the certificate is issued. Null: the account's, or the checkout was closed without an order. */
   beneficiary: Beneficiary | null;
+  /** What you sent of the buyer. Null: nothing, the checkout was closed without an order, or the person was erased. */
+  buyer: CheckoutBuyer | null;
 }
 
 /** What a client needs to know of a checkout and its order. */
 export type CheckoutState = "closed" | "open" | "paid";
+
+/** What the page is filled in with, in its canonical spelling. */
+export interface CheckoutBuyer {
+  /** Whether a company buys, or a private person. */
+  is_business: boolean;
+  /** Name of the buyer, if a private person buys. */
+  name: string | null;
+  /** Name of the company, if a business buys. */
+  company: string | null;
+  /** Street and number. */
+  street: string | null;
+  /** Postcode, where the country has them. */
+  postcode: string | null;
+  /** City. */
+  city: string | null;
+  /** ISO 3166 code of two letters. */
+  country: string | null;
+  /** VAT ID of a business, which must be valid for the country. */
+  vat_id: string | null;
+  /** The buyer's own reference, such as a purchase order. */
+  reference: string | null;
+}
 
 export interface CheckoutList {
   /** Whether there is a next page. */
@@ -4455,4 +4503,4 @@ export interface ErasureCounts {
 export type WebhookEvent = OrderReceivedEvent | OrderPlacedEvent | OrderPaidEvent | OrderRetiringEvent | OrderCancelledEvent | OrderFailedEvent | OrderCompletedEvent | OrderPaymentUpdatedEvent | OrderPersonErasedEvent | AllocationNewEvent | AllocationRetiredEvent | InvoiceIssuedEvent | InvoiceOverdueEvent | InvoicePaidEvent | InvoiceCreditedEvent | InvoiceCancelledEvent | RefundRequestedEvent | RefundSucceededEvent | RefundFailedEvent | RefundCancelledEvent | CertificateReplacedEvent | WebhookTestEvent;
 
 /** Stable. New codes may be added. */
-export type ErrorCode = "account_closed" | "account_idempotency_already_exists" | "account_not_found" | "account_scope_incorrect" | "account_suspended" | "address_not_found" | "airport_invalid" | "airport_route_required" | "already_paid" | "amount_out_of_bounds" | "analytics_grouping_invalid" | "analytics_metadata_key_not_ready" | "analytics_metadata_key_unknown" | "analytics_too_many_groups" | "api_key_ended" | "api_key_limit_reached" | "api_key_not_found" | "audit_log_not_available" | "below_minimum_order" | "beneficiary_retired" | "billing_invalid" | "body_too_large" | "bundle_not_found" | "bundle_not_offered" | "bundle_selection_bundle_invalid" | "bundle_selection_ratios_invalid" | "bundle_selection_ratios_invalid_format" | "bundle_sold_out" | "certificate_not_available" | "certificate_not_valid" | "charge_too_small" | "charge_under_way" | "checkout_amount_missing" | "checkout_not_found" | "credit_note_not_found" | "currency_unknown" | "destination_location_code_invalid" | "distance_invalid" | "emission_factor_id_invalid" | "emission_factor_not_found" | "emission_factor_unit_mismatch" | "estimate_country_invalid" | "estimate_idempotency_already_exists" | "estimate_mass_invalid" | "estimate_not_found" | "estimate_version_not_found" | "event_not_found" | "event_not_parked" | "event_sequence_invalid" | "events_removed" | "exchange_rate_not_found" | "form_invalid" | "handle_not_unique" | "hold_quota_exceeded" | "insufficient_available_quantity" | "internal_error" | "invoice_not_available" | "invoice_not_open" | "key_account_not_allowed" | "key_network_not_allowed" | "key_permission_missing" | "key_restriction_invalid" | "key_right_invalid" | "key_rights_exceeded" | "live_account_required" | "locode_not_found" | "logo_invalid" | "media_type_invalid" | "method_not_allowed" | "name_invalid" | "nothing_to_dispute" | "nothing_to_refund" | "offset_link_amount_invalid" | "offset_link_expiry_invalid" | "offset_link_not_found" | "offset_link_not_open" | "offset_link_not_payable" | "order_not_found" | "order_paid_by_card" | "order_paid_by_invoice" | "order_quantity_invalid" | "order_transition_invalid" | "order_value_invalid" | "pagination_cursor_invalid" | "pagination_limit_invalid" | "payment_not_found" | "person_in_use" | "person_invalid" | "persons_not_allowed" | "port_not_found" | "price_rounds_to_zero" | "price_unavailable" | "project_not_found" | "quote_expired" | "quote_mismatch" | "quote_not_found" | "quote_used" | "rate_limited" | "redirect_url_refused" | "refund_amount_invalid" | "refund_exceeds_paid" | "refund_not_allowed" | "request_timeout" | "route_not_found" | "service_held" | "service_unavailable" | "signing_unavailable" | "slug_limit_reached" | "slug_reserved" | "slug_taken" | "source_location_code_invalid" | "spending_limit_reached" | "supply_short" | "sustainability_page_exists" | "sustainability_page_not_found" | "sustainability_page_slug_not_unique" | "tax_profile_not_available" | "time_range_invalid" | "transaction_factor_not_found" | "unauthorised" | "unsupported_image_format" | "validation_error" | "webhook_account_invalid" | "webhook_limit_reached" | "webhook_not_found" | "webhook_overlap_promised" | "webhook_rewind_invalid" | "webhook_url_invalid";
+export type ErrorCode = "account_closed" | "account_idempotency_already_exists" | "account_not_found" | "account_scope_incorrect" | "account_suspended" | "address_not_found" | "airport_invalid" | "airport_route_required" | "already_paid" | "amount_out_of_bounds" | "analytics_grouping_invalid" | "analytics_metadata_key_not_ready" | "analytics_metadata_key_unknown" | "analytics_too_many_groups" | "api_key_ended" | "api_key_limit_reached" | "api_key_not_found" | "audit_log_not_available" | "below_minimum_order" | "beneficiary_retired" | "billing_invalid" | "body_too_large" | "bundle_not_found" | "bundle_not_offered" | "bundle_selection_bundle_invalid" | "bundle_selection_ratios_invalid" | "bundle_selection_ratios_invalid_format" | "bundle_sold_out" | "buyer_invalid" | "certificate_not_available" | "certificate_not_valid" | "charge_too_small" | "charge_under_way" | "checkout_amount_missing" | "checkout_not_found" | "credit_note_not_found" | "currency_unknown" | "destination_location_code_invalid" | "distance_invalid" | "emission_factor_id_invalid" | "emission_factor_not_found" | "emission_factor_unit_mismatch" | "estimate_country_invalid" | "estimate_idempotency_already_exists" | "estimate_mass_invalid" | "estimate_not_found" | "estimate_version_not_found" | "event_not_found" | "event_not_parked" | "event_sequence_invalid" | "events_removed" | "exchange_rate_not_found" | "form_invalid" | "handle_not_unique" | "hold_quota_exceeded" | "insufficient_available_quantity" | "internal_error" | "invoice_not_available" | "invoice_not_open" | "key_account_not_allowed" | "key_network_not_allowed" | "key_permission_missing" | "key_restriction_invalid" | "key_right_invalid" | "key_rights_exceeded" | "live_account_required" | "locode_not_found" | "logo_invalid" | "media_type_invalid" | "method_not_allowed" | "name_invalid" | "nothing_to_dispute" | "nothing_to_refund" | "offset_link_amount_invalid" | "offset_link_expiry_invalid" | "offset_link_not_found" | "offset_link_not_open" | "offset_link_not_payable" | "order_not_found" | "order_paid_by_card" | "order_paid_by_invoice" | "order_quantity_invalid" | "order_transition_invalid" | "order_value_invalid" | "pagination_cursor_invalid" | "pagination_limit_invalid" | "payment_not_found" | "person_in_use" | "person_invalid" | "persons_not_allowed" | "port_not_found" | "price_rounds_to_zero" | "price_unavailable" | "project_not_found" | "quote_expired" | "quote_mismatch" | "quote_not_found" | "quote_used" | "rate_limited" | "redirect_url_refused" | "refund_amount_invalid" | "refund_exceeds_paid" | "refund_not_allowed" | "request_timeout" | "route_not_found" | "service_held" | "service_unavailable" | "signing_unavailable" | "slug_limit_reached" | "slug_reserved" | "slug_taken" | "source_location_code_invalid" | "spending_limit_reached" | "supply_short" | "sustainability_page_exists" | "sustainability_page_not_found" | "sustainability_page_slug_not_unique" | "tax_profile_not_available" | "time_range_invalid" | "transaction_factor_not_found" | "unauthorised" | "unsupported_image_format" | "validation_error" | "webhook_account_invalid" | "webhook_limit_reached" | "webhook_not_found" | "webhook_overlap_promised" | "webhook_rewind_invalid" | "webhook_url_invalid";

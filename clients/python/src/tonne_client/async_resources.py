@@ -761,6 +761,7 @@ class AsyncCheckoutsResource:
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
         beneficiary: models.CustomerInput | Omit | None = OMIT,
+        buyer: models.BuyerInput | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Checkout:
@@ -789,6 +790,7 @@ class AsyncCheckoutsResource:
                 "metadata": metadata,
                 "idempotency_key": idempotency_key,
                 "beneficiary": beneficiary,
+                "buyer": buyer,
                 "client_account": client_account,
             },
             repeat="key",

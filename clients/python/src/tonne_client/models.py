@@ -1516,6 +1516,8 @@ class CheckoutInput(TypedDict):
     """Unique per account. A repeat returns the original, in its current state."""
     beneficiary: NotRequired[CustomerInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
+    buyer: NotRequired[BuyerInput | None]
+    """What you know of the buyer, for the invoice. Omit it to let the customer enter it."""
     client_account: NotRequired[ClientAccountInput | None]
     """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
     Instead of the account header.
@@ -1531,6 +1533,29 @@ class CustomerInput(TypedDict):
     """`person`: the name is private. It is on the certificate, but registries do not get it and public pages do not
     show it. Default: `"person"`.
     """
+
+
+class BuyerInput(TypedDict):
+    """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
+
+    is_business: bool
+    """Whether a company buys, or a private person."""
+    name: NotRequired[str | None]
+    """Name of the buyer, if a private person buys."""
+    company: NotRequired[str | None]
+    """Name of the company, if a business buys."""
+    street: NotRequired[str | None]
+    """Street and number."""
+    postcode: NotRequired[str | None]
+    """Postcode, where the country has them."""
+    city: NotRequired[str | None]
+    """City."""
+    country: NotRequired[str | None]
+    """ISO 3166 code of two or three letters."""
+    vat_id: NotRequired[str | None]
+    """VAT ID of a business, which must be valid for the country."""
+    reference: NotRequired[str | None]
+    """The buyer's own reference, such as a purchase order."""
 
 
 class Checkout(Model):
@@ -1588,9 +1613,34 @@ class Checkout(Model):
     """Until when it can be paid."""
     beneficiary: Beneficiary | None
     """In whose name the certificate is issued. Null: the account's, or the checkout was closed without an order."""
+    buyer: CheckoutBuyer | None
+    """What you sent of the buyer. Null: nothing, the checkout was closed without an order, or the person was erased."""
 
 
 CheckoutState = Literal["closed", "open", "paid"]
+
+
+class CheckoutBuyer(Model):
+    """What the page is filled in with, in its canonical spelling."""
+
+    is_business: bool
+    """Whether a company buys, or a private person."""
+    name: str | None
+    """Name of the buyer, if a private person buys."""
+    company: str | None
+    """Name of the company, if a business buys."""
+    street: str | None
+    """Street and number."""
+    postcode: str | None
+    """Postcode, where the country has them."""
+    city: str | None
+    """City."""
+    country: str | None
+    """ISO 3166 code of two letters."""
+    vat_id: str | None
+    """VAT ID of a business, which must be valid for the country."""
+    reference: str | None
+    """The buyer's own reference, such as a purchase order."""
 
 
 class CheckoutList(Model):
@@ -4945,6 +4995,7 @@ ErrorCode = Literal[
     "bundle_selection_ratios_invalid",
     "bundle_selection_ratios_invalid_format",
     "bundle_sold_out",
+    "buyer_invalid",
     "certificate_not_available",
     "certificate_not_valid",
     "charge_too_small",
