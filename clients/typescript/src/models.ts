@@ -1498,7 +1498,7 @@ export interface Checkout {
   expires_at: string;
   /** In whose name the certificate is issued. Null: the account's, or the checkout was closed without an order. */
   beneficiary: Beneficiary | null;
-  /** What you sent of the buyer. Null: nothing, the checkout was closed without an order, or the person was erased. */
+  /** What you sent of the buyer. Null: nothing, it was closed without an order, or was erased. */
   buyer: CheckoutBuyer | null;
 }
 

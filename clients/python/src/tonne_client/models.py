@@ -1614,7 +1614,7 @@ class Checkout(Model):
     beneficiary: Beneficiary | None
     """In whose name the certificate is issued. Null: the account's, or the checkout was closed without an order."""
     buyer: CheckoutBuyer | None
-    """What you sent of the buyer. Null: nothing, the checkout was closed without an order, or the person was erased."""
+    """What you sent of the buyer. Null: nothing, it was closed without an order, or was erased."""
 
 
 CheckoutState = Literal["closed", "open", "paid"]

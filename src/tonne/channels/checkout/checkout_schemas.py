@@ -195,8 +195,8 @@ class CheckoutOut(msgspec.Struct):
     buyer: Annotated[
         CheckoutBuyerOut | None,
         Meta(
-            description="What you sent of the buyer. Null: nothing, the checkout was closed without an order, or the "
-            "person was erased."
+            description="What you sent of the buyer. Null: nothing, it was closed without an order, or was erased.",
+            examples=[None],
         ),
     ]
 
