@@ -1403,7 +1403,7 @@ export interface CheckoutInput {
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: CustomerInput | null | undefined;
   /** What you know of the buyer, for the invoice. Omit it to let the customer enter it. */
-  buyer?: BuyerInput | null | undefined;
+  buyer?: CheckoutBuyer | null | undefined;
   /**
    * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
    * Instead of the account header.
@@ -1423,7 +1423,7 @@ export interface CustomerInput {
 }
 
 /** What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it. */
-export interface BuyerInput {
+export interface CheckoutBuyer {
   /** Whether a company buys, or a private person. */
   is_business: boolean;
   /** Name of the buyer, if a private person buys. */
@@ -1504,28 +1504,6 @@ export interface Checkout {
 
 /** What a client needs to know of a checkout and its order. */
 export type CheckoutState = "closed" | "open" | "paid";
-
-/** What the page is filled in with, in its canonical spelling. */
-export interface CheckoutBuyer {
-  /** Whether a company buys, or a private person. */
-  is_business: boolean;
-  /** Name of the buyer, if a private person buys. */
-  name: string | null;
-  /** Name of the company, if a business buys. */
-  company: string | null;
-  /** Street and number. */
-  street: string | null;
-  /** Postcode, where the country has them. */
-  postcode: string | null;
-  /** City. */
-  city: string | null;
-  /** ISO 3166 code of two letters. */
-  country: string | null;
-  /** VAT ID of a business, which must be valid for the country. */
-  vat_id: string | null;
-  /** The buyer's own reference, such as a purchase order. */
-  reference: string | null;
-}
 
 export interface CheckoutList {
   /** Whether there is a next page. */

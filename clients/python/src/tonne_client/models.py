@@ -1516,7 +1516,7 @@ class CheckoutInput(TypedDict):
     """Unique per account. A repeat returns the original, in its current state."""
     beneficiary: NotRequired[CustomerInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
-    buyer: NotRequired[BuyerInput | None]
+    buyer: NotRequired[CheckoutBuyerParams | None]
     """What you know of the buyer, for the invoice. Omit it to let the customer enter it."""
     client_account: NotRequired[ClientAccountInput | None]
     """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
@@ -1535,7 +1535,30 @@ class CustomerInput(TypedDict):
     """
 
 
-class BuyerInput(TypedDict):
+class CheckoutBuyer(Model):
+    """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
+
+    is_business: bool
+    """Whether a company buys, or a private person."""
+    name: str | None
+    """Name of the buyer, if a private person buys."""
+    company: str | None
+    """Name of the company, if a business buys."""
+    street: str | None
+    """Street and number."""
+    postcode: str | None
+    """Postcode, where the country has them."""
+    city: str | None
+    """City."""
+    country: str | None
+    """ISO 3166 code of two or three letters."""
+    vat_id: str | None
+    """VAT ID of a business, which must be valid for the country."""
+    reference: str | None
+    """The buyer's own reference, such as a purchase order."""
+
+
+class CheckoutBuyerParams(TypedDict):
     """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
 
     is_business: bool
@@ -1618,29 +1641,6 @@ class Checkout(Model):
 
 
 CheckoutState = Literal["closed", "open", "paid"]
-
-
-class CheckoutBuyer(Model):
-    """What the page is filled in with, in its canonical spelling."""
-
-    is_business: bool
-    """Whether a company buys, or a private person."""
-    name: str | None
-    """Name of the buyer, if a private person buys."""
-    company: str | None
-    """Name of the company, if a business buys."""
-    street: str | None
-    """Street and number."""
-    postcode: str | None
-    """Postcode, where the country has them."""
-    city: str | None
-    """City."""
-    country: str | None
-    """ISO 3166 code of two letters."""
-    vat_id: str | None
-    """VAT ID of a business, which must be valid for the country."""
-    reference: str | None
-    """The buyer's own reference, such as a purchase order."""
 
 
 class CheckoutList(Model):

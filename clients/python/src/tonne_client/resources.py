@@ -757,7 +757,7 @@ class CheckoutsResource:
         metadata: Mapping[str, Any] | Omit | None = OMIT,
         idempotency_key: str | Omit | None = OMIT,
         beneficiary: models.CustomerInput | Omit | None = OMIT,
-        buyer: models.BuyerInput | Omit | None = OMIT,
+        buyer: models.CheckoutBuyerParams | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Checkout:

@@ -70,7 +70,7 @@ _Text = Annotated[str, Meta(max_length=200)]
 _BUYER = Meta(description="What you know of the buyer, for the invoice. Omit it to let the customer enter it.")
 
 
-class BuyerIn(msgspec.Struct, forbid_unknown_fields=True):
+class CheckoutBuyer(msgspec.Struct, forbid_unknown_fields=True):
     """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
 
     is_business: Annotated[bool, Meta(description="Whether a company buys, or a private person.", examples=[True])]
@@ -82,20 +82,6 @@ class BuyerIn(msgspec.Struct, forbid_unknown_fields=True):
     country: Annotated[Annotated[str, Meta(max_length=3)] | None, _COUNTRY] = None
     vat_id: Annotated[Annotated[str, Meta(max_length=50)] | None, _VAT_ID] = None
     reference: Annotated[Annotated[str, Meta(max_length=100)] | None, _OWN] = None
-
-
-class CheckoutBuyerOut(msgspec.Struct):
-    """What the page is filled in with, in its canonical spelling."""
-
-    is_business: Annotated[bool, Meta(description="Whether a company buys, or a private person.", examples=[True])]
-    name: Annotated[str | None, _NAME]
-    company: Annotated[str | None, _COMPANY]
-    street: Annotated[str | None, _STREET]
-    postcode: Annotated[str | None, _POSTCODE]
-    city: Annotated[str | None, _CITY]
-    country: Annotated[str | None, Meta(description="ISO 3166 code of two letters.", examples=["FR"])]
-    vat_id: Annotated[str | None, _VAT_ID]
-    reference: Annotated[str | None, _OWN]
 
 
 class CheckoutState(StrEnum):
@@ -129,7 +115,7 @@ class CheckoutIn(msgspec.Struct, forbid_unknown_fields=True):
     metadata: Metadata | None = None
     idempotency_key: IdempotencyKey | None = None
     beneficiary: Annotated[CustomerIn | None, BENEFICIARY] = None
-    buyer: Annotated[BuyerIn | None, _BUYER] = None
+    buyer: Annotated[CheckoutBuyer | None, _BUYER] = None
 
 
 class CheckoutOut(msgspec.Struct):
@@ -193,7 +179,7 @@ class CheckoutOut(msgspec.Struct):
         ),
     ]
     buyer: Annotated[
-        CheckoutBuyerOut | None,
+        CheckoutBuyer | None,
         Meta(
             description="What you sent of the buyer. Null: nothing, it was closed without an order, or was erased.",
             examples=[None],
@@ -224,7 +210,7 @@ def checkout_out(found: ApiCheckout, url: str | None, now: datetime) -> Checkout
         created_at=to_wire(checkout.created_at),
         expires_at=to_wire(checkout.expires_at),
         beneficiary=None if checkout.beneficiary is None else BeneficiaryOut(checkout.beneficiary.name),
-        buyer=None if checkout.buyer is None else same_named(CheckoutBuyerOut, checkout.buyer),
+        buyer=None if checkout.buyer is None else same_named(CheckoutBuyer, checkout.buyer),
     )
 
 

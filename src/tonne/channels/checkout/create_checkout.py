@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tonne.channels.checkout import errors, model, store
-from tonne.channels.checkout.checkout_schemas import BuyerIn, CheckoutIn
+from tonne.channels.checkout.checkout_schemas import CheckoutBuyer, CheckoutIn
 from tonne.channels.checkout.errors import CustomerNameInvalid, EmailInvalid, ExternalIdInvalid, ReferenceInvalid
 from tonne.channels.checkout.links.model import OffsetLink, Redirect, choose_redirect, read_redirect
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, choose, price_offer
@@ -236,7 +236,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
         return new
 
 
-def _read_buyer(sent: BuyerIn) -> BuyerDetails:
+def _read_buyer(sent: CheckoutBuyer) -> BuyerDetails:
     """Raises Invalid with all faults."""
     faults: list[TonneError] = []
     buyer = check_buyer(same_named(BuyerDetails, sent), faults)
