@@ -94,20 +94,23 @@ SELECT accounts.organisation_id, accounts.id AS account_id,
 FROM accounts CROSS JOIN generate_series(1, $1::integer) AS n WHERE accounts.id = ANY ($3::text[])
 """
 GROUPS = """
-INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor,
+INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, exact_cost,
                             next_attempt_at)
-SELECT 'bgr_' || organisation_id, organisation_id, $2, 'EUR', 'monthly', 0, count(*), sum(total_cost_minor),
-       $1::timestamptz - interval '1 s'
-FROM orders WHERE id LIKE $3 GROUP BY organisation_id
+SELECT 'bgr_' || orders.organisation_id, orders.organisation_id, $2, 'EUR', 'monthly', 0, count(*),
+       sum(line.quantity_grams::numeric * line.gross_unit_price_minor), $1::timestamptz - interval '1 s'
+FROM orders JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
+WHERE orders.id LIKE $3 GROUP BY orders.organisation_id
 ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor, account_id) DO UPDATE SET
-    order_count = excluded.order_count, total_minor = excluded.total_minor, next_attempt_at = excluded.next_attempt_at
+    order_count = excluded.order_count, exact_cost = excluded.exact_cost, next_attempt_at = excluded.next_attempt_at
 """
 UNBILLED = """
-INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, offset_minor,
-                             fee_minor, total_minor)
-SELECT account_id, id, 'bgr_' || organisation_id, idempotency_key, created_at, quantity_grams, offset_cost_minor,
-       commission_minor, total_cost_minor
-FROM orders WHERE id LIKE $1
+INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, total_minor,
+                             exact_cost, exact_fee)
+SELECT orders.account_id, orders.id, 'bgr_' || orders.organisation_id, orders.idempotency_key, orders.created_at,
+       orders.quantity_grams, orders.total_cost_minor, line.quantity_grams::numeric * line.gross_unit_price_minor,
+       line.quantity_grams::numeric * (line.gross_unit_price_minor - line.unit_price_minor)
+FROM orders JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
+WHERE orders.id LIKE $1
 """
 COMPLETE = "UPDATE orders SET status = 'complete', status_changed_at = $1 WHERE id LIKE $2"
 

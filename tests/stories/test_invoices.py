@@ -1,14 +1,16 @@
 """Months of business on invoices: small orders billed together, credit, thresholds and cancellations."""
 
 from datetime import UTC, date, datetime
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.money.invoices.billing import ADA, Billing, pdf_of, text_of
+from tests.money.invoices.billing import ADA, Billing, pdf_of, text_of, together_minor
 from tests.support.clock import MARCH, ManualClock
 from tests.support.events import stored_events
+from tests.support.orders import advance
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
@@ -21,7 +23,7 @@ from tonne.platform.values.context import Mode, Scope, replace
 from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.model import Fulfil
 from tonne.selling.orders.load import load_order
-from tonne.selling.orders.model import Order
+from tonne.selling.orders.model import Order, OrderStatus
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
 
@@ -84,7 +86,7 @@ async def test_a_month_of_1010_small_orders_is_one_invoice_paid_in_two_parts_a_d
     await billing.work()
     invoice = await billing.invoice(orders[0])
     assert (invoice.order_count, invoice.reference, invoice.issued_on) == (1010, "TN-LIVE-000001", date(2026, 4, 1))
-    assert invoice.total_minor == sum(order.priced.total_cost_minor for order in orders if order.priced)
+    assert invoice.total_minor == together_minor(orders)
     assert await billing.fetchval("SELECT count(*) FROM invoices") == 1
     [mail] = await billing.mails()
     assert "for 1,010 orders from 1 March 2026 to 31 March 2026" in " ".join(text_of(mail).split())
@@ -106,6 +108,53 @@ async def test_a_month_of_1010_small_orders_is_one_invoice_paid_in_two_parts_a_d
     assert [tuple(row) for row in rows] == [("paid", "paid", 1010)]
     assert (await billing.invoice(orders[7])).status == "paid"
     await billing.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("masses", "each", "sums"),
+    [
+        ([1_000] * 400 + [7_000_000], "0.02", ("96.29", "2.96", "93.33")),
+        ([2_400] * 100, "0.04", ("4.00", "0.98", "3.02")),
+    ],
+)
+async def test_many_small_orders_are_rounded_once(
+    billing: Billing, world: World, masses: list[int], each: str, sums: tuple[str, str, str]
+) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY, fulfil=Fulfil.ON_ORDER, credit_limit="110.00")
+    orders = [await billing.place_order(ours, mass_grams=mass) for mass in masses]
+    shown = await _shown(billing, orders[0])
+    assert (shown["total_cost"], shown["billing_adjustment"], shown["amount_due"]) == (each, None, None)
+    await billing.work()
+    # One is delivered before it is billed.
+    for status in (OrderStatus.RETIRING, OrderStatus.COMPLETE):
+        async with billing.database.transaction() as tx:
+            await advance(tx, billing.services, await _reload(billing, orders[0]), status, billing.clock())
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    invoice = await billing.invoice(orders[0])
+    record = invoice.read_record()
+    for line in record.lines:
+        exact = Decimal(line.quantity) * Decimal(line.unit_price)
+        assert Decimal(line.amount) == exact.quantize(Decimal("0.01"), ROUND_HALF_UP)
+    lines = [*record.lines, record.fee, *record.more_fees]
+    assert sum(Decimal(line.amount) for line in lines) - sum(Decimal(a.amount) for a in record.allowances) == Decimal(
+        record.total
+    )
+    assert (record.placed_total, record.total) == (sums[0], sums[2])
+    printed = " ".join(pdf_of((await billing.mails())[0]).split())
+    assert "Single orders as placed {} Rounding in your favour −{} Billed, without tax {}".format(*sums) in printed
+    documents = [await _shown(billing, order) for order in orders]
+    assert {Decimal(each["billing_adjustment"]) <= 0 for each in documents} == {True}
+    for each_of in documents:
+        parts = (each_of[name] for name in ("total_cost", "billing_adjustment", "tax"))
+        assert sum(map(Decimal, parts)) == Decimal(each_of["amount_due"])
+    assert sum(Decimal(each["amount_due"]) for each in documents) == Decimal(record.total)
+    # The delivered one has no credits, which matters here to nobody but the books.
+    assert set(await billing.breaches()) == {
+        "an order's projects and shares add up to its lines",
+        "every complete order is fully retired and has one current certificate",
+    }
 
 
 async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_it_is_paid(
@@ -137,14 +186,14 @@ async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_
     billing.clock.turn_to(4, 1, 1)
     await billing.work()
     invoice = await billing.invoice(orders[0])
-    assert (invoice.order_count, invoice.total) == (4, "55.80 EUR")
+    assert (invoice.order_count, invoice.total) == (4, "55.78 EUR")
     # At the deadline the order that was not fulfilled is cancelled. The others are owed and stay billed.
     for month, day in ((5, 4), (5, 15), (5, 22)):
         billing.clock.turn_to(month, day)
         await billing.work()
     invoice = await billing.invoice(orders[0])
-    assert (invoice.status, invoice.due) == ("open", "41.85 EUR")
-    await _book(billing, "2026-05-23,41.85,EUR,Ada,TN-LIVE-000001")
+    assert (invoice.status, invoice.due) == ("open", "41.84 EUR")
+    await _book(billing, "2026-05-23,41.84,EUR,Ada,TN-LIVE-000001")
     assert {await billing.status(order) for order in orders} == {"paid"}
     assert {(await _reload(billing, order)).payment_state for order in orders} == {"paid"}
     assert await billing.event_types(orders[0]) == [*moves, "order.paid", "order.payment_updated"]
@@ -205,7 +254,7 @@ async def test_a_threshold_is_reached_within_the_month_and_the_rest_is_billed_at
         billed = await billing.fetchval("SELECT count(*) FROM invoice_orders")
         assert billed == (0 if day < 3 else 3)
     invoice = await billing.invoice(orders[0])
-    assert (invoice.order_count, invoice.total, invoice.issued_on) == (3, "41.85 EUR", date(2026, 3, 3))
+    assert (invoice.order_count, invoice.total, invoice.issued_on) == (3, "41.84 EUR", date(2026, 3, 3))
     billing.clock.turn_to(4, 1, 0)
     await billing.work()
     assert await billing.fetchval("SELECT count(*) FROM invoices") == 1, "orders of the last minutes are awaited"
@@ -225,18 +274,18 @@ async def test_an_order_is_cancelled_before_and_after_its_invoice_is_issued(bill
     billing.clock.turn_to(4, 1, 1)
     await billing.work()
     invoice = await billing.invoice(orders[1])
-    assert (invoice.order_count, invoice.total) == (2, "27.90 EUR")
+    assert (invoice.order_count, invoice.total) == (2, "27.88 EUR")
     assert await billing.fetch("SELECT FROM credit_notes") == []
     billing.clock.turn_to(4, 3)
     await billing.cancel(orders[1], "Changed my mind")
     await billing.work()
     invoice = await billing.invoice(orders[2])
-    assert (invoice.status, invoice.due) == ("open", "13.95 EUR")
+    assert (invoice.status, invoice.due) == ("open", "13.94 EUR")
     *_, mail = await billing.mails()
-    assert mail["Subject"] == "Credit note CN-LIVE-000001: €13.95 on invoice TN-LIVE-000001"
-    await _book(billing, "2026-04-05,13.95,EUR,Ada,TN-LIVE-000001")
+    assert mail["Subject"] == "Credit note CN-LIVE-000001: €13.94 on invoice TN-LIVE-000001"
+    await _book(billing, "2026-04-05,13.94,EUR,Ada,TN-LIVE-000001")
     assert [await billing.status(order) for order in orders] == ["cancelled", "cancelled", "paid"]
-    assert (await billing.invoice(orders[2])).settled_minor == 1395
+    assert (await billing.invoice(orders[2])).settled_minor == 1394
     await billing.check_invariants()
 
 

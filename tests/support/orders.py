@@ -46,10 +46,11 @@ async def place(
     *,
     metadata: str = "{}",
     value_minor: int | None = None,
+    mass_grams: int = 1_105_697,
     reference: str | None = None,
 ) -> Order:
     """An order that is received and placed at once, as a request does it."""
-    requested = PriceRequest(mass_grams=1_105_697) if value_minor is None else PriceRequest(value_minor=value_minor)
+    requested = PriceRequest(mass_grams=mass_grams) if value_minor is None else PriceRequest(value_minor=value_minor)
     request = OrderRequest(
         requested=requested, idempotency=Idempotency(None, DIGEST), metadata=metadata, reference=reference
     )

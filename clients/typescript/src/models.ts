@@ -111,9 +111,14 @@ export interface Order {
   requested_quantity: Decimal | null;
   /** Where the money is. `refunded`: in full. `disputed`: the payer has disputed the card payment. */
   payment_state: PaymentState;
-  /** Tax on `total_cost`. Null until placed, or until billed together. */
+  /** Tax on what is billed. Null until placed, or until billed together. */
   tax: Decimal | null;
-  /** What the payer pays: `total_cost` + `tax`. */
+  /**
+   * What billing it together with other orders takes off `total_cost`: the sum of all is rounded once, not each order.
+   * Zero or negative; `0.00` for an order with a document of its own. Null until placed, or until billed together.
+   */
+  billing_adjustment: Decimal | null;
+  /** What the payer pays: `total_cost` + `billing_adjustment` + `tax`. */
   amount_due: Decimal | null;
   /** What has been paid back so far. */
   refunded_amount: Decimal;

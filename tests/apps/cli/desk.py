@@ -112,12 +112,12 @@ async def _unbilled(desk: Desk) -> str:
     order = await desk.order(OrderStatus.PLACED)
     await desk.execute(
         "INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, "
-        "total_minor) SELECT 'bgr_1', organisation_id, mode, currency, 'monthly', 0, 1, total_cost_minor FROM orders"
+        "exact_cost) SELECT 'bgr_1', organisation_id, mode, currency, 'monthly', 0, 1, total_cost_minor FROM orders"
     )
     await desk.execute(
         "INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, "
-        "offset_minor, fee_minor, total_minor) SELECT account_id, id, 'bgr_1', 'x', $1, quantity_grams, "
-        "offset_cost_minor, commission_minor, total_cost_minor FROM orders",
+        "total_minor, exact_cost, exact_fee) SELECT account_id, id, 'bgr_1', 'x', $1, quantity_grams, "
+        "total_cost_minor, total_cost_minor, 0 FROM orders",
         desk.clock(),
     )
     return order.scope.organisation_id

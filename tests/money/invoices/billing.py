@@ -2,6 +2,8 @@
 
 import email
 import email.policy
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from email.message import EmailMessage
 from typing import Any
@@ -13,11 +15,13 @@ from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
+from tonne.money.invoices.documents.billed_sums import ExactOrder, SummedLine, sum_billed
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices, IssueInvoices
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_invoice
+from tonne.platform.values.amounts import NO_TAX
 from tonne.platform.values.context import Scope
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.organisations.change_billing import BillingChange
@@ -103,3 +107,12 @@ def pdf_of(mail: EmailMessage) -> str:
 
 def pdf_text(content: bytes) -> str:
     return "\n".join(page_texts(content)).replace("\r\n", "\n")
+
+
+def together_minor(orders: Sequence[Order]) -> int:
+    """What these orders cost together, without tax."""
+    grams: Counter[tuple[int, int]] = Counter()
+    for line in (line for order in orders for line in order.lines):
+        grams[line.unit_price_minor, line.gross_unit_price_minor] += line.quantity_grams
+    lines = [SummedLine(mass, net, gross) for (net, gross), mass in grams.items()]
+    return sum_billed(lines, [ExactOrder(order.exact_cost, order.exact_fee) for order in orders], NO_TAX).net_minor

@@ -116,7 +116,6 @@ def consolidated(count: int) -> InvoiceRecord:
             f"{number % 300 / 100 + 0.01:.2f}",
             order_id=f"ord_{number:026d}",
             reference=f"booking-{number}",
-            account=f"Client {number % 7}",
         )
         for number in range(count)
     ]

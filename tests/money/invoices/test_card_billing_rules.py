@@ -39,13 +39,15 @@ SUMS = """
 SELECT charges.captured_minor, invoices.total_minor - coalesce((
            SELECT sum(note.total_minor) FROM credit_notes note
            WHERE note.invoice_id = invoices.id AND note.refund_id IS NULL), 0)::bigint AS due_minor,
-       (SELECT sum(orders.total_cost_minor + orders.tax_minor)::bigint FROM invoice_orders billed
+       (SELECT sum(orders.total_cost_minor + orders.billing_adjustment_minor + orders.tax_minor)::bigint
+        FROM invoice_orders billed
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
         WHERE billed.invoice_id = invoices.id) AS amount_due_minor, invoices.total_minor
 FROM charges JOIN invoices ON invoices.id = charges.invoice_id WHERE charges.status IN ('captured', 'refunded')
 """
 OVERPAID = """
-SELECT orders.id FROM orders WHERE orders.refunded_minor > orders.total_cost_minor + coalesce(orders.tax_minor, 0)
+SELECT orders.id FROM orders
+WHERE orders.refunded_minor > orders.total_cost_minor + orders.billing_adjustment_minor + coalesce(orders.tax_minor, 0)
 """
 
 

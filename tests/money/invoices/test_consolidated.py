@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 
 import httpx
 import msgspec
@@ -15,13 +14,11 @@ from tests.support.api_client import codes
 from tests.support.command import Operator
 from tests.support.world import ADDRESS, TESTER, World
 from tonne.apps.wiring.app import build_app
-from tonne.money.invoices.documents.consolidated import divide_tax
-from tonne.money.invoices.issuing.billing_store import OrderToBill
+from tonne.money.invoices.documents.pdf import load_annex
 from tonne.money.invoices.issuing.collect_orders import month_end_after
 from tonne.money.invoices.issuing.issue_invoices import LEASE, IssueConsolidatedInvoices
 from tonne.money.invoices.waiting import WAITING
 from tonne.platform.db.database import Database
-from tonne.platform.values.amounts import TaxTreatment, tax_on
 from tonne.platform.values.context import Scope, replace, utc_now
 from tonne.selling.accounts.errors import BillingInvalid
 from tonne.selling.accounts.keys.api_keys import issue_key
@@ -35,48 +32,6 @@ from tonne.selling.orders.schemas import order_document
 from tonne.selling.orders.store import find_documents
 
 _MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
-_TERMS = (
-    (TaxTreatment.STANDARD, Fraction(19, 100)),
-    (TaxTreatment.STANDARD, Fraction(81, 1000)),
-    (TaxTreatment.REVERSE_CHARGE, Fraction(0)),
-    (TaxTreatment.NONE, Fraction(0)),
-)
-
-
-def _order(offset_minor: int, fee_minor: int, terms: tuple[TaxTreatment, Fraction]) -> OrderToBill:
-    treatment, rate = terms
-    return OrderToBill(
-        account_id="acc_1",
-        order_id="ord_1",
-        reference="",
-        placed_at=_MOMENT,
-        quantity_grams=1,
-        offset_minor=offset_minor,
-        fee_minor=fee_minor,
-        total_minor=offset_minor + fee_minor,
-        treatment=treatment,
-        rate=rate,
-    )
-
-
-@given(
-    st.lists(
-        st.builds(_order, st.integers(1, 10**6), st.integers(0, 10**5), st.sampled_from(_TERMS)),
-        min_size=1,
-        max_size=60,
-    )
-)
-def test_tax_is_computed_once_per_rate_and_divided_without_a_rest(orders: list[OrderToBill]) -> None:
-    groups, shares = divide_tax(orders)
-    for group in groups:
-        members = [
-            i for i, order in enumerate(orders) if (order.treatment, order.rate) == (group.treatment, group.rate)
-        ]
-        assert sum(shares[i] for i in members) == group.tax_minor
-        assert group.tax_minor == tax_on(sum(orders[i].total_minor for i in members), group.treatment, group.rate)
-        for i in members:
-            assert abs(shares[i] - orders[i].total_minor * Fraction(group.tax_minor, group.net_minor)) < 1
-    assert sum(group.net_minor for group in groups) == sum(order.total_minor for order in orders)
 
 
 @given(st.integers(0, 80 * 366 * 86_400).map(lambda seconds: _MOMENT + timedelta(seconds=seconds)))
@@ -108,12 +63,14 @@ async def test_tax_is_known_once_the_orders_are_billed(billing: Billing, world: 
     billing.clock.turn_to(4, 1, 1)
     await billing.work()
     invoice = await billing.invoice(orders[0])
-    # 19 % of 41.85 is 7.9515; of each order alone it would be 2.65, 7.95 together.
-    assert (invoice.tax_minor, invoice.total_minor) == (795, 4980)
+    # Three times 13.945 is 41.84, not three times 13.95; 19 % of it is 7.9496.
+    assert (invoice.tax_minor, invoice.total_minor) == (795, 4979)
     async with billing.database.connection() as connection:
         found = [await load_order(connection, ours, order.id) for order in orders]
         documents = await find_documents(connection, [order.key for order in orders])
     assert sum(order.tax.tax_minor or 0 for order in found if order) == 795
+    assert sorted(order.billing_adjustment_minor for order in found if order) == [-1, 0, 0]
+    assert sum(order.amount_due_minor or 0 for order in found if order) == 4979
     assert documents == {order.key: order_document(order) for order in found if order}
     assert [tax.tax for tax in invoice.read_record().taxes] == ["7.95"]
     await billing.check_invariants()
@@ -168,7 +125,9 @@ async def test_accounts_with_the_same_settings_share_an_invoice_and_others_do_no
     await billing.work()
     shared = await billing.invoice(third)
     assert shared.id == (await billing.invoice(fourth)).id
-    assert {line.account for line in shared.read_record().lines} == {"account live", "client_account live"}
+    async with billing.database.connection() as connection:
+        annex = await load_annex(connection, shared)
+    assert [(each.name, each.amount) for each in annex] == [("account live", "13.94"), ("client_account live", "13.94")]
     await billing.check_invariants()
 
 
@@ -196,7 +155,8 @@ async def test_workers_and_cancellations_race_without_losing_an_order(billing: B
     await asyncio.gather(*(each.run_once() for each in others), *(billing.cancel(order) for order in orders[::3]))
     await billing.work()
     invoice = await billing.invoice(orders[1])
-    assert invoice.due_minor == 8 * 1395
+    # Not 8 times 13.95: each order costs 13.945.
+    assert invoice.due_minor == 11156
     assert await billing.fetchval("SELECT count(*) FROM invoices") == 1
     await billing.check_invariants()
 

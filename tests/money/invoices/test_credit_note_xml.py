@@ -28,7 +28,7 @@ def credit(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> CreditNot
         seller=issued.seller,
         buyer=issued.buyer,
         currency="EUR",
-        lines=[CreditNoteLine(issued.order_id, "booking 77", f"{total_minor / 100:.2f}")],
+        lines=[CreditNoteLine(issued.order_id, "booking 77", money(total_minor), money(total_minor - tax_minor))],
         order_count=1,
         tax=f"{tax_minor / 100:.2f}",
         total=f"{total_minor / 100:.2f}",
@@ -36,6 +36,10 @@ def credit(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> CreditNot
         note=None,
         credited_tax=credited_tax(issued, total_minor, tax_minor),
     )
+
+
+def money(amount_minor: int) -> str:
+    return f"{amount_minor / 100:.2f}"
 
 
 def embedded(pdf: bytes) -> list[bytes]:

@@ -79,7 +79,7 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor + 1, fee_minor = fee_minor + 1", set()),
     (CREDITED, "UPDATE credit_note_orders SET total_minor = total_minor - 1, fee_minor = fee_minor - 1", set()),
     (GROUPS, "UPDATE billing_groups SET order_count = 2", set()),
-    (GROUPS, "UPDATE billing_groups SET total_minor = 1", set()),
+    (GROUPS, "UPDATE billing_groups SET exact_cost = 1", set()),
     (GROUPS, "UPDATE billing_groups SET next_attempt_at = NULL", set()),
     (GROUPS, "UPDATE orders SET payment_state = 'paid' WHERE id IN (SELECT order_id FROM unbilled_orders)", set()),
     (SPENT, "UPDATE bank_transfers SET amount_minor = amount_minor - 1 WHERE state = 'matched'", set()),

@@ -46,6 +46,12 @@ MUTANTS = [
         "order_rules.the_total_is_the_offset_cost_with_the_fee",
     ),
     _field(
+        "an adjustment that is not in what is due",
+        "is None else order.billing_adjustment_minor, currency)",
+        "is None else -1, currency)",
+        "order_rules.what_is_due_is_the_total_with_adjustment_and_tax",
+    ),
+    _field(
         "the quantity in kilograms",
         "format_tonnes(priced.quantity_grams)",
         "format_tonnes(priced.quantity_grams * 1000)",

@@ -132,9 +132,14 @@ class Order(Model):
     payment_state: PaymentState
     """Where the money is. `refunded`: in full. `disputed`: the payer has disputed the card payment."""
     tax: Decimal | None
-    """Tax on `total_cost`. Null until placed, or until billed together."""
+    """Tax on what is billed. Null until placed, or until billed together."""
+    billing_adjustment: Decimal | None
+    """What billing it together with other orders takes off `total_cost`: the sum of all is rounded once, not each
+    order. Zero or negative; `0.00` for an order with a document of its own. Null until placed, or until billed
+    together.
+    """
     amount_due: Decimal | None
-    """What the payer pays: `total_cost` + `tax`."""
+    """What the payer pays: `total_cost` + `billing_adjustment` + `tax`."""
     refunded_amount: Decimal
     """What has been paid back so far."""
     failure_reason: FailureReason | None

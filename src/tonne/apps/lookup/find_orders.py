@@ -27,7 +27,9 @@ status_changed_at, hold_reason, requested_quantity_grams, requested_value_minor,
 """
 _FOUND = """
 orders.id, orders.mode, orders.status, orders.payment_state, orders.created_at, orders.quantity_grams,
-orders.total_cost_minor, orders.total_cost_minor + orders.tax_minor AS amount_due_minor, orders.refunded_minor,
+orders.total_cost_minor,
+orders.total_cost_minor + orders.billing_adjustment_minor + orders.tax_minor AS amount_due_minor,
+orders.refunded_minor,
 orders.currency, orders.payment_method, orders.email, orders.beneficiary, orders.idempotency_key,
 orders.offset_link_id, orders.metadata, orders.account_id, orders.organisation_id, orders.status_changed_at,
 orders.hold_reason, orders.requested_quantity_grams, orders.requested_value_minor, orders.estimate_id,

@@ -57,13 +57,14 @@ INVARIANTS = (
         """
         SELECT format('invoice %s: %s %s, order %s of account %s: %s %s', invoices.reference,
                       billed.offset_minor + billed.fee_minor, invoices.currency, orders.id, orders.account_id,
-                      orders.total_cost_minor, orders.currency) AS "where"
+                      orders.total_cost_minor + orders.billing_adjustment_minor, orders.currency) AS "where"
         FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
-        WHERE (billed.offset_minor, billed.fee_minor, coalesce(billed.tax_minor, 0), invoices.currency, invoices.mode,
+        WHERE (billed.offset_minor + billed.fee_minor, coalesce(billed.tax_minor, 0), invoices.currency, invoices.mode,
                invoices.organisation_id, invoices.payment_method)
-              IS DISTINCT FROM (orders.offset_cost_minor, orders.commission_minor, coalesce(orders.tax_minor, 0),
-                                orders.currency, orders.mode, orders.organisation_id, orders.payment_method)
+              IS DISTINCT FROM (orders.total_cost_minor + orders.billing_adjustment_minor,
+                                coalesce(orders.tax_minor, 0), orders.currency, orders.mode, orders.organisation_id,
+                                orders.payment_method)
         """,
     ),
     Invariant(
@@ -120,11 +121,11 @@ INVARIANTS = (
         "A group of orders would be billed at the wrong time, or an order is billed and still waits.",
         """
         SELECT format('group %s: %s orders, %s in total, but counted %s and %s', grouped.id, count(unbilled.order_id),
-                      coalesce(sum(unbilled.total_minor), 0), grouped.order_count, grouped.total_minor) AS "where"
+                      coalesce(sum(unbilled.exact_cost), 0), grouped.order_count, grouped.exact_cost) AS "where"
         FROM billing_groups grouped LEFT JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
         GROUP BY grouped.id
-        HAVING (count(unbilled.order_id), coalesce(sum(unbilled.total_minor), 0))
-               IS DISTINCT FROM (grouped.order_count, grouped.total_minor::numeric)
+        HAVING (count(unbilled.order_id), coalesce(sum(unbilled.exact_cost), 0))
+               IS DISTINCT FROM (grouped.order_count, grouped.exact_cost)
             OR (grouped.order_count > 0) <> (grouped.next_attempt_at IS NOT NULL)
         UNION ALL
         SELECT format('order %s of account %s is %s and waits for an invoice', orders.id, orders.account_id,
@@ -147,7 +148,7 @@ INVARIANTS = (
         LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
                                   AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus
         WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
-          AND orders.total_cost_minor > 0
+          AND orders.total_cost_minor + orders.billing_adjustment_minor > 0
           AND NOT EXISTS (SELECT FROM invoice_orders billed
                           WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
           AND (captured.amount_minor, captured.currency)

@@ -136,8 +136,6 @@ class BillableOrder(msgspec.Struct, frozen=True, kw_only=True):
     reference: str
     placed_at: datetime
     quantity_grams: int
-    offset_minor: int
-    fee_minor: int
     total_minor: int
 
     @property
@@ -149,6 +147,8 @@ class BilledOrder(BillableOrder, frozen=True, kw_only=True):
     """An order as it was billed, with tax in its total. If `cancelled`, a credit note took it off."""
 
     invoice_id: str
+    offset_minor: int
+    fee_minor: int
     tax_minor: int | None
     cancelled: bool = False
 

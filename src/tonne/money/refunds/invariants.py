@@ -48,8 +48,8 @@ INVARIANTS = (
             GROUP BY account_id, order_id) refunded
           ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
         CROSS JOIN LATERAL (
-            SELECT orders.total_cost_minor + coalesce(orders.tax_minor, 0) - coalesce(sum(credited.total_minor), 0)
-                       AS amount_minor
+            SELECT orders.total_cost_minor + orders.billing_adjustment_minor + coalesce(orders.tax_minor, 0)
+                       - coalesce(sum(credited.total_minor), 0) AS amount_minor
             FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
             WHERE credited.account_id = orders.account_id AND credited.order_id = orders.id
               AND note.cause = 'correction') paid
@@ -67,7 +67,8 @@ INVARIANTS = (
             WHERE state = 'succeeded' AND purpose <> 'surplus' GROUP BY account_id, order_id) refunded
           ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
         WHERE orders.refunded_minor
-              <> least(coalesce(refunded.amount_minor, 0), orders.total_cost_minor + coalesce(orders.tax_minor, 0))
+              <> least(coalesce(refunded.amount_minor, 0),
+                       orders.total_cost_minor + orders.billing_adjustment_minor + coalesce(orders.tax_minor, 0))
         """,
     ),
     Invariant(

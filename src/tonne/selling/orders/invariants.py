@@ -172,7 +172,8 @@ INVARIANTS = (
                       sum(cost_minor), sum(tax_minor), sum(refunded_minor)) || ' are not counted' AS "where"
         FROM (SELECT organisation_id, mode, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS month,
                      currency::text AS currency, status, count(*) AS orders, coalesce(sum(quantity_grams), 0) AS grams,
-                     coalesce(sum(total_cost_minor), 0) AS cost_minor, coalesce(sum(tax_minor), 0) AS tax_minor,
+                     coalesce(sum(total_cost_minor + billing_adjustment_minor), 0) AS cost_minor,
+                     coalesce(sum(tax_minor), 0) AS tax_minor,
                      sum(refunded_minor) AS refunded_minor
               FROM orders GROUP BY 1, 2, 3, 4, 5
               UNION ALL

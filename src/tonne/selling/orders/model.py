@@ -202,6 +202,8 @@ class Order(msgspec.Struct, frozen=True):
     simulated_supply_grams: int | None = None
     payment_state: PaymentState = PaymentState.UNPAID
     tax: OrderTax = OrderTax()
+    # What billing it together with others took off the total cost: zero or less.
+    billing_adjustment_minor: int = 0
     refunded_minor: int = 0
     # Only of a placed order.
     hold_reason: HoldReason | None = None
@@ -243,10 +245,20 @@ class Order(msgspec.Struct, frozen=True):
 
     @property
     def amount_due_minor(self) -> int | None:
-        """What the payer pays: the total cost and the tax on it. None until both are known."""
+        """What the payer pays: the total cost as it was billed, and the tax on it. None until both are known."""
         if self.priced is None or self.tax.tax_minor is None:
             return None
-        return self.priced.total_cost_minor + self.tax.tax_minor
+        return self.priced.total_cost_minor + self.billing_adjustment_minor + self.tax.tax_minor
+
+    @property
+    def exact_cost(self) -> int:
+        """Its total cost before rounding, in millionths of a minor unit."""
+        return sum(line.quantity_grams * line.gross_unit_price_minor for line in self.lines)
+
+    @property
+    def exact_fee(self) -> int:
+        """The fee in its exact cost."""
+        return self.exact_cost - sum(line.quantity_grams * line.unit_price_minor for line in self.lines)
 
     @property
     def is_named_in_public(self) -> bool:

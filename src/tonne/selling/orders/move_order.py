@@ -138,26 +138,32 @@ async def show_payment(tx: Connection, order: model.Order, now: datetime) -> Non
     await append(tx, order.scope, [payment_event(order, document)], now)
 
 
-class TaxShare(NamedTuple):
-    """The tax of an order that was billed with others, and what its payer pays with it."""
+class BilledShare(NamedTuple):
+    """What an order has of the sums that it was billed with, and what they took off its total cost."""
 
     key: model.OrderKey
     currency: str
+    adjustment_minor: int
     tax_minor: int
     amount_due_minor: int
 
 
-async def show_taxes(tx: Connection, shares: Sequence[TaxShare]) -> None:
-    """Store the tax of locked orders and show it in their JSON. The rest of the JSON is copied without parsing it."""
+async def show_billed(tx: Connection, shares: Sequence[BilledShare], now: datetime) -> None:
+    """Store what locked orders were billed with, and show it in their JSON. The rest is copied without parsing it."""
     keys = [share.key for share in shares]
     stored = await store.find_documents(tx, keys)
     documents = []
     for share in shares:
         shown = _fields_of(stored[share.key])
         shown["tax"] = _encode(format_money(share.tax_minor, share.currency))
+        shown["billing_adjustment"] = _encode(format_money(share.adjustment_minor, share.currency))
         shown["amount_due"] = _encode(format_money(share.amount_due_minor, share.currency))
         documents.append(msgspec.json.encode(shown))
-    await note_rewritten(tx, await store.store_taxes(tx, keys, [share.tax_minor for share in shares], documents))
+    billed = [
+        store.Billed(*share.key, share.tax_minor, share.adjustment_minor, document)
+        for share, document in zip(shares, documents, strict=True)
+    ]
+    await note_rewritten(tx, await store.store_billed(tx, billed, now))
 
 
 _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -30,6 +30,10 @@ from tonne.selling.orders import model
 OrderId = Annotated[str, Meta(description="Id of the order.", examples=["ord_06gtv1alff3htg9thvlvj59t20"])]
 
 
+# Zero or negative.
+Adjustment = Annotated[str, Meta(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
+
+
 class ProjectItemOut(msgspec.Struct):
     """A project that supply was allocated from. Prices are per tonne."""
 
@@ -145,10 +149,20 @@ class OrderOut(msgspec.Struct):
     ]
     tax: Annotated[
         Money | None,
-        Meta(description="Tax on `total_cost`. Null until placed, or until billed together.", examples=["0.00"]),
+        Meta(description="Tax on what is billed. Null until placed, or until billed together.", examples=["0.00"]),
+    ]
+    billing_adjustment: Annotated[
+        Adjustment | None,
+        Meta(
+            description="What billing it together with other orders takes off `total_cost`: the sum of all is rounded "
+            "once, not each order. Zero or negative; `0.00` for an order with a document of its own. Null until "
+            "placed, or until billed together.",
+            examples=["0.00"],
+        ),
     ]
     amount_due: Annotated[
-        Money | None, Meta(description="What the payer pays: `total_cost` + `tax`.", examples=["7976.80"])
+        Money | None,
+        Meta(description="What the payer pays: `total_cost` + `billing_adjustment` + `tax`.", examples=["7976.80"]),
     ]
     refunded_amount: Annotated[Money, Meta(description="What has been paid back so far.", examples=["0.00"])]
     failure_reason: Annotated[
@@ -230,7 +244,7 @@ _PROJECT_EXAMPLE = {
 }
 # Changes to the example of OrderOut, which is a placed order.
 UNPRICED_EXAMPLE: dict[str, Any] = {
-    **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity", "tax", "amount_due")),
+    **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity", "tax", "billing_adjustment", "amount_due")),
     "bundles": [],
 }
 RETIRING_EXAMPLE: dict[str, Any] = {"status": model.OrderStatus.RETIRING, "projects": [_PROJECT_EXAMPLE]}
@@ -273,7 +287,8 @@ def placing_documents(order: model.Order) -> tuple[bytes, bytes]:
     out = _order_out(order)
     placed = msgspec.json.encode(out)
     out.status = model.OrderStatus.RECEIVED
-    out.offset_cost = out.total_cost = out.commission = out.quantity = out.tax = out.amount_due = None
+    out.offset_cost = out.total_cost = out.commission = out.quantity = None
+    out.tax = out.billing_adjustment = out.amount_due = None
     out.bundles = []
     return msgspec.json.encode(out), placed
 
@@ -320,6 +335,7 @@ def _order_out(order: model.Order) -> OrderOut:
         requested_quantity=None if grams is None else format_tonnes(grams),
         payment_state=order.payment_state,
         tax=_money(order.tax.tax_minor, currency),
+        billing_adjustment=_money(None if order.tax.tax_minor is None else order.billing_adjustment_minor, currency),
         amount_due=_money(order.amount_due_minor, currency),
         refunded_amount=format_money(order.refunded_minor, currency),
         failure_reason=order.failure_reason,

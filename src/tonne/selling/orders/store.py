@@ -160,18 +160,27 @@ async def find_documents(connection: Connection, keys: Sequence[OrderKey]) -> di
     return {OrderKey(row["account_id"], row["id"]): row["wire_document"] for row in rows}
 
 
-STORE_TAXES = """
-UPDATE orders SET tax_minor = taxed.tax_minor, wire_document = taxed.document
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) AS taxed (account_id, id, tax_minor, document)
-WHERE orders.account_id = taxed.account_id AND orders.id = taxed.id RETURNING orders.organisation_id, orders.mode
+class Billed(NamedTuple):
+    account_id: str
+    id: str
+    tax_minor: int
+    adjustment_minor: int
+    document: bytes
+
+
+STORE_BILLED = """
+UPDATE orders SET tax_minor = billed.tax_minor, billing_adjustment_minor = billed.adjustment_minor, billed_at = $1,
+                  wire_document = billed.document
+FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[])
+     AS billed (account_id, id, tax_minor, adjustment_minor, document)
+WHERE orders.account_id = billed.account_id AND orders.id = billed.id RETURNING orders.organisation_id, orders.mode
 """
 
 
-async def store_taxes(
-    tx: Connection, keys: Sequence[OrderKey], taxes_minor: Sequence[int], documents: Sequence[bytes]
-) -> set[Stream]:
-    """Sets the tax of locked orders whose tax was not known when they were placed. Returns their streams."""
-    return _streams(await tx.fetch(STORE_TAXES, *columns(keys, "account_id, id"), taxes_minor, documents))
+async def store_billed(tx: Connection, orders: Sequence[Billed], now: datetime) -> set[Stream]:
+    """Sets what was not known when these locked orders were placed. Returns their streams."""
+    names = "account_id, id, tax_minor, adjustment_minor, document"
+    return _streams(await tx.fetch(STORE_BILLED, now, *columns(orders, names)))
 
 
 SET_BENEFICIARY = """

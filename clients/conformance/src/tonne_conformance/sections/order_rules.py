@@ -72,6 +72,22 @@ def an_order_by_value_costs_at_most_that_value(service: Service, receiver: Recei
     expect(Decimal(order["total_cost"]) <= Decimal("25.00"), "at most 25.00", order["total_cost"], order)
 
 
+@check(
+    "2.1", "amount_due: total_cost, billing_adjustment and tax, all null until billed; the adjustment is never above 0."
+)
+def what_is_due_is_the_total_with_adjustment_and_tax(service: Service, receiver: Receiver) -> None:
+    for make in (completed, by_value, linked, client_order):
+        order = make(service, receiver).last
+        parts = [order.get(name) for name in ("billing_adjustment", "tax", "amount_due")]
+        if parts == [None, None, None]:
+            continue
+        adjustment, tax, due = (Decimal(str(part)) for part in parts)
+        expect(adjustment <= 0, "a billing_adjustment of 0 or less", parts[0], order)
+        expect(
+            due == Decimal(order["total_cost"]) + adjustment + tax, "total_cost + billing_adjustment + tax", due, order
+        )
+
+
 MASSES = {"kg": ("1500", "1.5"), "t": ("2.25", "2.25"), "g": ("1000001", "1.000001")}
 
 

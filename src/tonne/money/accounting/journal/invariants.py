@@ -106,8 +106,11 @@ INVARIANTS = (
             SELECT orders.mode, orders.currency,
                    sum(CASE WHEN orders.status IN ('cancelled', 'failed') THEN 0
                             WHEN orders.status = 'complete' AND revenue.order_id IS NOT NULL THEN 0
-                            WHEN orders.status = 'complete' THEN -orders.total_cost_minor
-                            WHEN revenue.order_id IS NOT NULL THEN orders.total_cost_minor ELSE 0 END) AS amount_minor
+                            WHEN orders.status = 'complete'
+                                THEN -orders.total_cost_minor - orders.billing_adjustment_minor
+                            WHEN revenue.order_id IS NOT NULL
+                                THEN orders.total_cost_minor + orders.billing_adjustment_minor
+                            ELSE 0 END) AS amount_minor
             FROM orders
             LEFT JOIN (SELECT account_id, order_id FROM invoice_orders
                        UNION

@@ -35,6 +35,9 @@ CREDITED = JournalSource(
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )
+# What billing it together with others took off an order is booked with its completion, or, if that came first, with the
+# invoice: see `BILLING_ADJUSTED`.
+_BILLED_BEFORE = "coalesce(orders.billed_at <= orders.status_changed_at, true)"
 COMPLETED = JournalSource(
     "completed",
     "Order complete",
@@ -42,12 +45,53 @@ COMPLETED = JournalSource(
     SELECT orders.mode, orders.status_changed_at AS at, orders.id AS source_id, orders.id AS subject,
            orders.organisation_id, orders.currency, posting.account, posting.amount_minor
     FROM orders
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN {_BILLED_BEFORE} THEN orders.billing_adjustment_minor ELSE 0 END AS adjustment_minor
+    ) AS billed
     CROSS JOIN LATERAL (VALUES
-        ('{To.DEFERRED}', orders.total_cost_minor),
+        ('{To.DEFERRED}', orders.total_cost_minor + billed.adjustment_minor),
         ('{To.OFFSETS}', -orders.offset_cost_minor),
-        ('{To.FEES}', -orders.commission_minor)
+        ('{To.FEES}', -orders.commission_minor - billed.adjustment_minor)
     ) AS posting (account, amount_minor)
     WHERE orders.status = 'complete'
+    """,  # noqa: S608 - made of our own constants
+)
+BILLING_ADJUSTED = JournalSource(
+    "billing_adjusted",
+    "Orders that were complete before they were billed together",
+    f"""
+    SELECT invoice.mode, invoice.created_at AS at, invoice.id AS source_id, invoice.reference AS subject,
+           invoice.organisation_id, invoice.currency, posting.account, posting.amount_minor
+    FROM invoices invoice
+    CROSS JOIN LATERAL (
+        SELECT sum(orders.billing_adjustment_minor)::bigint AS minor
+        FROM invoice_orders billed
+        JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+        WHERE billed.invoice_id = invoice.id AND orders.status = 'complete' AND NOT {_BILLED_BEFORE}
+    ) AS adjusted
+    CROSS JOIN LATERAL (VALUES
+        ('{To.DEFERRED}', adjusted.minor),
+        ('{To.FEES}', -adjusted.minor)
+    ) AS posting (account, amount_minor)
+    WHERE invoice.billing <> 'per_order' AND adjusted.minor <> 0
+    """,  # noqa: S608 - made of our own constants
+)
+# With no document: see `_close_or_postpone` of the invoices.
+CLOSED_FOR_NOTHING = JournalSource(
+    "closed_for_nothing",
+    "Complete order that rounds to nothing closed",
+    f"""
+    SELECT orders.mode, orders.billed_at AS at, orders.id AS source_id, orders.id AS subject,
+           orders.organisation_id, orders.currency, posting.account, posting.amount_minor
+    FROM orders
+    CROSS JOIN LATERAL (VALUES
+        ('{To.DEFERRED}', orders.billing_adjustment_minor),
+        ('{To.SMALL_DIFFERENCES}', -orders.billing_adjustment_minor)
+    ) AS posting (account, amount_minor)
+    WHERE orders.status = 'complete' AND orders.billing_adjustment_minor = -orders.total_cost_minor
+      AND NOT {_BILLED_BEFORE}
+      AND NOT EXISTS (SELECT FROM invoice_orders billed
+                      WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
     """,  # noqa: S608 - made of our own constants
 )
 # An order that was billed or paid, and is not delivered: its deferred revenue covers the credit note or the refund.
@@ -73,4 +117,4 @@ CANCELLED = JournalSource(
     WHERE orders.status IN ('cancelled', 'failed')
     """,  # noqa: S608 - made of our own constants
 )
-SALES = (INVOICED, CREDITED, COMPLETED, CANCELLED)
+SALES = (INVOICED, CREDITED, COMPLETED, BILLING_ADJUSTED, CLOSED_FOR_NOTHING, CANCELLED)

@@ -25,9 +25,9 @@ def all_postings(condition: str) -> str:
 
 # The table whose ids are the source ids of each kind.
 TABLE_OF_KIND = {
-    **dict.fromkeys(("invoiced", "settled"), "invoices"),
+    **dict.fromkeys(("invoiced", "settled", "billing_adjusted"), "invoices"),
     "credited": "credit_notes",
-    **dict.fromkeys(("completed", "cancelled", "delivered"), "orders"),
+    **dict.fromkeys(("completed", "closed_for_nothing", "cancelled", "delivered"), "orders"),
     "resupplied": "shares",
     "received": "bank_transfers",
     "assigned": "transfer_assignments",

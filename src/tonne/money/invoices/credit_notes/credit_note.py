@@ -151,13 +151,14 @@ def compose_credit_note(
 
 def _lines(credited: Sequence[CreditedOrder], currency: str) -> list[CreditNoteLine]:
     if len(credited) <= MAX_LINES:
-        return [
-            CreditNoteLine(each.order_id, each.reference, format_money(each.total_minor, currency)) for each in credited
-        ]
-    by_account: dict[str, list[int]] = {}
+        return [_line(each.order_id, each.reference, [each], currency) for each in credited]
+    by_account: dict[str, list[CreditedOrder]] = {}
     for each in credited:
-        by_account.setdefault(each.account_id, []).append(each.total_minor)
-    return [
-        CreditNoteLine(f"{len(amounts):,} orders", account_id, format_money(sum(amounts), currency))
-        for account_id, amounts in by_account.items()
-    ]
+        by_account.setdefault(each.account_id, []).append(each)
+    return [_line(f"{len(orders):,} orders", account_id, orders, currency) for account_id, orders in by_account.items()]
+
+
+def _line(order_id: str, reference: str, credited: Sequence[CreditedOrder], currency: str) -> CreditNoteLine:
+    total_minor = sum(each.total_minor for each in credited)
+    net_minor = sum(each.offset_minor + each.fee_minor for each in credited)
+    return CreditNoteLine(order_id, reference, format_money(total_minor, currency), format_money(net_minor, currency))

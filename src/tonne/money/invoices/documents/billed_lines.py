@@ -11,7 +11,7 @@ _GRAMS_PER_TONNE = 1_000_000
 
 
 class BilledLine(Struct, frozen=True):
-    """A line, a fee or a tax. Only lines have a quantity and a price per tonne."""
+    """A line, a fee, an allowance or a tax. Only lines have a quantity and a price per tonne."""
 
     text: str
     detail: str
@@ -21,12 +21,12 @@ class BilledLine(Struct, frozen=True):
 
 
 def billed_lines(record: InvoiceRecord, limit: int) -> Sequence[BilledLine]:
-    """At most `limit` lines, then all fees and taxes. They sum to the total if no line is left out."""
+    """At most `limit` lines, then all fees, allowances and taxes. They sum to the total if no line is left out."""
     return [
         *(
             BilledLine(
                 line.description,
-                line.account or "",
+                "",
                 _minor(line.amount),
                 int(Decimal(line.quantity) * _GRAMS_PER_TONNE),
                 _minor(line.unit_price),
@@ -34,6 +34,7 @@ def billed_lines(record: InvoiceRecord, limit: int) -> Sequence[BilledLine]:
             for line in record.lines[:limit]
         ),
         *(BilledLine(fee.label, "", _minor(fee.amount)) for fee in (record.fee, *record.more_fees)),
+        *(BilledLine(each.label, "", -_minor(each.amount)) for each in record.allowances),
         *(
             BilledLine("Tax" if tax.rate is None else f"Tax {tax.rate} %", tax.note or "", _minor(tax.tax))
             for tax in record.taxes

@@ -1,66 +1,77 @@
-"""Compose an invoice for many orders: tax once per rate, lines per account and bundle."""
+"""Compose an invoice for many orders: lines, fees and tax are summed for each rate, and rounded once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, timedelta
 from fractions import Fraction
-from typing import NamedTuple
 
 import msgspec
 
 from tonne.money.invoices import model
+from tonne.money.invoices.documents.billed_sums import BilledSums, ExactOrder, OrderShare, sum_billed
 from tonne.money.invoices.documents.home_tax import with_home_tax
 from tonne.money.invoices.documents.parties import rate_text, seller_of, taxes_of
-from tonne.money.invoices.documents.record import BankAccount, InvoiceFee, InvoiceLine, InvoicePeriod, InvoiceRecord
+from tonne.money.invoices.documents.record import (
+    BankAccount,
+    InvoiceAllowance,
+    InvoiceFee,
+    InvoiceLine,
+    InvoicePeriod,
+    InvoiceRecord,
+    Treatment,
+)
 from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, OrderToBill
 from tonne.money.invoices.reference import reference_of
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import TaxTerms, TaxTreatment, apportion, format_money, format_tonnes, tax_on
+from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, format_tonnes
 from tonne.platform.values.context import Mode, new_id, same_named
+from tonne.platform.values.language import N_
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
 
 NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
 
 
-class TaxGroup(msgspec.Struct, frozen=True):
-    """All orders of an invoice with one treatment and rate."""
+ALLOWANCE_LABEL = N_("Rounding in your favour")
 
-    treatment: TaxTreatment
-    rate: Fraction
-    net_minor: int
-    fee_minor: int
-    tax_minor: int
+
+class TaxGroup(msgspec.Struct, frozen=True):
+    """All orders of an invoice with one treatment and rate, and their sums."""
+
+    terms: TaxTerms
+    lines: Sequence[LineTotal]
+    sums: BilledSums
+
+
+class DividedSums(msgspec.Struct, frozen=True):
+    """The sums of an invoice for each treatment and rate, and the share of each order, in their order."""
+
+    groups: Sequence[TaxGroup]
+    shares: Sequence[OrderShare]
 
     @property
-    def terms(self) -> TaxTerms:
-        return TaxTerms(self.treatment, self.rate)
+    def net_minor(self) -> int:
+        return sum(group.sums.net_minor for group in self.groups)
+
+    @property
+    def tax_minor(self) -> int:
+        return sum(group.sums.tax_minor for group in self.groups)
 
 
-class DividedTax(NamedTuple):
-    """The tax of an invoice per rate, and the share of each order, in their order."""
-
-    groups: list[TaxGroup]
-    shares: list[int]
-
-
-def divide_tax(orders: Sequence[OrderToBill]) -> DividedTax:
-    """The tax of an invoice, computed once per rate, and the share of each order, by largest remainder.
-
-    The shares are in the order of `orders`. They sum to the tax of each group.
-    """
+def divide_sums(orders: Sequence[OrderToBill], lines: Sequence[LineTotal]) -> DividedSums:
+    """`lines` are those of all these orders. The shares are in the order of `orders`."""
     members: dict[tuple[TaxTreatment, Fraction], list[int]] = defaultdict(list)
     for position, order in enumerate(orders):
         members[order.treatment, order.rate].append(position)
-    groups, shares = [], [0] * len(orders)
-    for (treatment, rate), positions in sorted(members.items()):
-        totals = [orders[position].total_minor for position in positions]
-        tax_minor = tax_on(sum(totals), treatment, rate)
-        for position, share in zip(positions, apportion(tax_minor, totals), strict=True):
-            shares[position] = share
-        fee_minor = sum(orders[position].fee_minor for position in positions)
-        groups.append(TaxGroup(treatment, rate, sum(totals), fee_minor, tax_minor))
-    return DividedTax(groups, shares)
+    groups, shares = [], dict[int, OrderShare]()
+    for key, positions in sorted(members.items()):
+        terms = TaxTerms(*key)
+        own = [line for line in lines if (line.treatment, line.rate) == key]
+        exact = [ExactOrder(orders[position].exact_cost, orders[position].exact_fee) for position in positions]
+        sums = sum_billed(own, exact, terms)
+        groups.append(TaxGroup(terms, own, sums))
+        shares |= zip(positions, sums.shares, strict=True)
+    return DividedSums(groups, [shares[position] for position in range(len(orders))])
 
 
 class ConsolidatedDraft(msgspec.Struct, frozen=True):
@@ -68,21 +79,20 @@ class ConsolidatedDraft(msgspec.Struct, frozen=True):
 
     group: BillingGroup
     orders: Sequence[OrderToBill]
-    tax: DividedTax
-    lines: Iterable[LineTotal]
+    sums: DividedSums
     organisation: model.BilledOrganisation
     home_rate: HomeRate | None = None
+    # The client account of the only order.
+    client_name: str | None = None
 
 
 def compose_consolidated(
     draft: ConsolidatedDraft, settings: Settings, *, number: int, issued_on: date
 ) -> tuple[model.Invoice, list[model.BilledOrder]]:
     """A new invoice, and the orders as they are billed."""
-    group, orders, organisation = draft.group, draft.orders, draft.organisation
-    taxes, shares = draft.tax
-    parts = [(each.terms, each.net_minor, each.tax_minor) for each in taxes]
-    tax_minor = sum(shares)
-    total_minor = sum(order.total_minor for order in orders) + tax_minor
+    group, orders, organisation, sums = draft.group, draft.orders, draft.organisation, draft.sums
+    parts = [(each.terms, each.sums.net_minor, each.sums.tax_minor) for each in sums.groups]
+    tax_minor, total_minor = sums.tax_minor, sums.net_minor + sums.tax_minor
     reference, currency = reference_of(group.mode, number), group.currency
     # A card is charged at once.
     by_card = group.is_paid_by_card
@@ -91,8 +101,13 @@ def compose_consolidated(
     days = [moment.astimezone(UTC).date() for moment in (min(placed_at), max(placed_at))]
     supplied = _supply([order.supplied_on for order in orders])
     fee, *more_fees = [
-        InvoiceFee(model.FEE_LABEL, format_money(each.fee_minor, currency), each.treatment.value, rate_text(each.terms))
-        for each in taxes
+        InvoiceFee(model.FEE_LABEL, format_money(each.sums.fee_minor, currency), *_tax_of(each.terms))
+        for each in sums.groups
+    ]
+    allowances = [
+        InvoiceAllowance(ALLOWANCE_LABEL, format_money(each.sums.allowance_minor, currency), *_tax_of(each.terms))
+        for each in sums.groups
+        if each.sums.allowance_minor
     ]
     record = InvoiceRecord(
         number=reference,
@@ -101,11 +116,14 @@ def compose_consolidated(
         due_on=due_on.isoformat(),
         order_id=orders[0].order_id if len(orders) == 1 else "",
         seller=seller_of(settings, orders[0].language),
-        buyer=organisation.buyer({each.treatment for each in taxes}, orders[0].language),
+        buyer=organisation.buyer({each.terms.treatment for each in sums.groups}, orders[0].language),
         currency=currency,
-        lines=[_line(line, currency, orders[0].language) for line in draft.lines],
+        lines=[_line(line, currency, orders[0].language) for each in sums.groups for line in each.lines],
         fee=fee,
         more_fees=more_fees,
+        allowances=allowances,
+        placed_total=format_money(sum(order.total_minor for order in orders), currency) if len(orders) > 1 else None,
+        account=draft.client_name,
         taxes=taxes_of(parts, currency, organisation.tax, settings, language=orders[0].language),
         total=format_money(total_minor, currency),
         bank=NO_BANK if by_card else model.bank_of(settings, currency),
@@ -136,7 +154,7 @@ def compose_consolidated(
         due_on=due_on,
         record=msgspec.json.encode(with_home_tax(record, draft.home_rate)),
     )
-    pairs = zip(orders, shares, strict=True)
+    pairs = zip(orders, sums.shares, strict=True)
     return invoice, [_billed(invoice, order, share) for order, share in pairs]
 
 
@@ -146,9 +164,20 @@ def _supply(days: Sequence[date | None]) -> InvoicePeriod | None:
     return InvoicePeriod(min(known), max(known)) if len(known) == len(days) else None
 
 
-def _billed(invoice: model.Invoice, order: OrderToBill, tax_minor: int) -> model.BilledOrder:
-    total_minor = order.total_minor + tax_minor
-    return same_named(model.BilledOrder, order, invoice_id=invoice.id, tax_minor=tax_minor, total_minor=total_minor)
+def _billed(invoice: model.Invoice, order: OrderToBill, share: OrderShare) -> model.BilledOrder:
+    return same_named(
+        model.BilledOrder,
+        order,
+        invoice_id=invoice.id,
+        offset_minor=share.offset_minor,
+        fee_minor=share.fee_minor,
+        tax_minor=share.tax_minor,
+        total_minor=share.net_minor + share.tax_minor,
+    )
+
+
+def _tax_of(terms: TaxTerms) -> tuple[Treatment, str | None]:
+    return terms.treatment.value, rate_text(terms)
 
 
 def _line(line: LineTotal, currency: str, language: str) -> InvoiceLine:
@@ -156,8 +185,7 @@ def _line(line: LineTotal, currency: str, language: str) -> InvoiceLine:
         description=model.nature_of(line.description, language),
         quantity=format_tonnes(line.quantity_grams),
         unit_price=format_money(line.unit_price_minor, currency),
-        amount=format_money(line.offset_minor, currency),
-        account=line.account,
+        amount=format_money(line.amount_minor, currency),
         treatment=line.treatment.value,
         rate=rate_text(TaxTerms(line.treatment, line.rate)),
     )

@@ -82,7 +82,8 @@ _TYPE_CODES = {"invoice": "380", "credit_note": "381"}
 _CATEGORIES = {"standard": "S", "reverse_charge": "AE", "exempt": "E", "outside_scope": "O", "none": "O"}
 _REASON_CODES = {"AE": "VATEX-EU-AE", "O": "VATEX-EU-O"}
 _REASONS = {"AE": "Reverse charge", "E": "Exempt from tax", "O": "Not subject to tax"}
-_TONNE, _PIECE = "TNE", "C62"
+_PIECE = "C62"
+_UNITS = {"tonne": "TNE", "piece": _PIECE}
 _SEPA_TRANSFER, _TRANSFER, _CARD = "58", "30", "48"
 _MAX_DECIMALS = 2
 _LEITWEG_ID = re.compile(r"[0-9]{2,12}(-[A-Z0-9]{1,30})?-[0-9]{2}", re.ASCII)
@@ -104,11 +105,10 @@ def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remainin
     add(add(context, "ram:GuidelineSpecifiedDocumentContextParameter"), "ram:ID", PROFILE)
     _add_header(root, record)
     transaction = add(root, "rsm:SupplyChainTradeTransaction")
-    positions = _positions(record)
-    for number, position in enumerate(positions, start=1):
+    parts = _parts(record)
+    for number, position in enumerate(parts.positions, start=1):
         _add_position(transaction, number, position)
-    categories = {position.category for position in positions}
-    _add_agreement(transaction, record, is_untaxed=categories == {"O"})
+    _add_agreement(transaction, record, is_untaxed=parts.is_untaxed)
     delivery = add(transaction, "ram:ApplicableHeaderTradeDelivery")
     if record.supplied_on is not None:
         event = add(delivery, "ram:ActualDeliverySupplyChainEvent")
@@ -116,7 +116,7 @@ def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remainin
     else:
         # The schema demands the element, and the rules of Peppol that it is not empty.
         add(add(delivery, "ram:ShipToTradeParty"), "ram:Name", record.buyer.name)
-    _add_settlement(transaction, record, positions, paid=_paid(record, closing, remaining))
+    _add_settlement(transaction, record, parts, paid=_paid(record, closing, remaining))
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
 
@@ -140,7 +140,25 @@ class _Position(Struct, frozen=True):
     description: str | None = None
 
 
-def _positions(record: InvoiceRecord) -> list[_Position]:
+class _Allowance(Struct, frozen=True):
+    reason: str
+    amount: str
+    category: str
+    rate: str | None
+
+
+class _Parts(Struct, frozen=True):
+    """What the total without tax is made of."""
+
+    positions: list[_Position]
+    allowances: list[_Allowance]
+
+    @property
+    def is_untaxed(self) -> bool:
+        return {position.category for position in self.positions} == {"O"}
+
+
+def _parts(record: InvoiceRecord) -> _Parts:
     fees = [fee for fee in (record.fee, *record.more_fees) if Decimal(fee.amount)]
     entries: list[InvoiceLine | InvoiceFee] = [*record.lines, *fees]
     categories = {_CATEGORIES[entry.treatment] for entry in entries}
@@ -154,25 +172,19 @@ def _positions(record: InvoiceRecord) -> list[_Position]:
         _Position(
             line.description,
             line.quantity,
-            _TONNE,
+            _UNITS[line.unit],
             line.unit_price,
             line.amount,
             category(line),
             line.rate,
             order_id=line.order_id,
-            description=_describe(line),
+            description=f"Reference: {line.reference}" if line.reference else None,
         )
         for line in record.lines
     ]
-    return [
-        *lines,
-        *(_Position(fee.label, "1", _PIECE, fee.amount, fee.amount, category(fee), fee.rate) for fee in fees),
-    ]
-
-
-def _describe(line: InvoiceLine) -> str | None:
-    facts = [f"Reference: {line.reference}" if line.reference else None, line.account]
-    return "; ".join(fact for fact in facts if fact) or None
+    charged = [_Position(fee.label, "1", _PIECE, fee.amount, fee.amount, category(fee), fee.rate) for fee in fees]
+    allowances = [_Allowance(each.label, each.amount, category(each), each.rate) for each in record.allowances]
+    return _Parts([*lines, *charged], allowances)
 
 
 def _add_header(root: etree._Element, record: InvoiceRecord) -> None:
@@ -230,9 +242,7 @@ def _add_agreement(transaction: etree._Element, record: InvoiceRecord, *, is_unt
         add(add(agreement, "ram:BuyerOrderReferencedDocument"), "ram:IssuerAssignedID", order_number)
 
 
-def _add_settlement(
-    transaction: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, paid: str | None
-) -> None:
+def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _Parts, *, paid: str | None) -> None:
     settlement = add(transaction, "ram:ApplicableHeaderTradeSettlement")
     add(settlement, "ram:PaymentReference", record.reference)
     if record.home is not None:
@@ -241,18 +251,20 @@ def _add_settlement(
     is_credit = record.document == "credit_note"
     if not is_credit:
         _add_payment_means(settlement, record)
-    for group in _tax_groups(record, positions):
+    for group in _tax_groups(record, parts):
         _add_tax(settlement, group)
     if record.supply is not None:
         period = add(settlement, "ram:BillingSpecifiedPeriod")
         add_date(add(period, "ram:StartDateTime"), record.supply.first_day)
         add_date(add(period, "ram:EndDateTime"), record.supply.last_day)
+    for allowance in parts.allowances:
+        _add_allowance(settlement, allowance)
     terms = add(settlement, "ram:SpecifiedTradePaymentTerms")
     if is_credit:
         add(terms, "ram:Description", "Credited to the buyer. Nothing is due.")
     else:
         add_date(add(terms, "ram:DueDateDateTime"), record.due_on)
-    _add_totals(settlement, record, positions, paid=paid)
+    _add_totals(settlement, record, parts, paid=paid)
     if record.corrects is not None:
         corrected = add(settlement, "ram:InvoiceReferencedDocument")
         add(corrected, "ram:IssuerAssignedID", record.corrects.number)
@@ -282,12 +294,13 @@ class _TaxGroup(Struct, frozen=True):
     reason: str | None
 
 
-def _tax_groups(record: InvoiceRecord, positions: Sequence[_Position]) -> Iterator[_TaxGroup]:
+def _tax_groups(record: InvoiceRecord, parts: _Parts) -> Iterator[_TaxGroup]:
     """One per category and rate: treatments that share a category are added up."""
     nets: dict[tuple[str, str | None], Decimal] = {}
-    for position in positions:
-        place = position.category, position.rate if position.category == "S" else None
-        nets[place] = nets.get(place, Decimal(0)) + Decimal(position.amount)
+    for sign, each in ((1, parts.positions), (-1, parts.allowances)):
+        for part in each:
+            place = part.category, part.rate if part.category == "S" else None
+            nets[place] = nets.get(place, Decimal(0)) + sign * Decimal(part.amount)
     for (category, rate), net in nets.items():
         taxes = [tax for tax in record.taxes if _CATEGORIES[tax.treatment] == category]
         tax = (
@@ -310,14 +323,25 @@ def _add_tax(settlement: etree._Element, group: _TaxGroup) -> None:
     _add_rate(tax, group.category, group.rate)
 
 
-def _add_totals(
-    settlement: etree._Element, record: InvoiceRecord, positions: Sequence[_Position], *, paid: str | None
-) -> None:
-    net = sum((Decimal(position.amount) for position in positions), Decimal(0))
+def _add_allowance(settlement: etree._Element, allowance: _Allowance) -> None:
+    element = add(settlement, "ram:SpecifiedTradeAllowanceCharge")
+    add(add(element, "ram:ChargeIndicator"), "udt:Indicator", "false")
+    add_amount(element, "ram:ActualAmount", allowance.amount)
+    add(element, "ram:Reason", allowance.reason)
+    tax = add(element, "ram:CategoryTradeTax")
+    add(tax, "ram:TypeCode", "VAT")
+    add(tax, "ram:CategoryCode", allowance.category)
+    _add_rate(tax, allowance.category, allowance.rate)
+
+
+def _add_totals(settlement: etree._Element, record: InvoiceRecord, parts: _Parts, *, paid: str | None) -> None:
+    lines, allowed = _sum(parts.positions), _sum(parts.allowances)
     tax = sum((Decimal(each.tax) for each in record.taxes), Decimal(0))
     summation = add(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
-    add_amount(summation, "ram:LineTotalAmount", net)
-    add_amount(summation, "ram:TaxBasisTotalAmount", net)
+    add_amount(summation, "ram:LineTotalAmount", lines)
+    if parts.allowances:
+        add_amount(summation, "ram:AllowanceTotalAmount", allowed)
+    add_amount(summation, "ram:TaxBasisTotalAmount", lines - allowed)
     add_amount(summation, "ram:TaxTotalAmount", tax).set("currencyID", record.currency)
     if record.home is not None:
         add_amount(summation, "ram:TaxTotalAmount", record.home.tax).set("currencyID", record.home.currency)
@@ -325,6 +349,10 @@ def _add_totals(
     if paid is not None:
         add_amount(summation, "ram:TotalPrepaidAmount", paid)
     add_amount(summation, "ram:DuePayableAmount", Decimal(record.total) - Decimal(paid or 0))
+
+
+def _sum(parts: Sequence[_Position | _Allowance]) -> Decimal:
+    return sum((Decimal(part.amount) for part in parts), Decimal(0))
 
 
 def credited_tax(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> InvoiceTax | None:
@@ -352,8 +380,20 @@ def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord | None:
         seller=record.seller,
         buyer=record.buyer,
         currency=record.currency,
-        lines=[],
-        fee=InvoiceFee(f"Credit for invoice {record.invoice_number}", tax.net, tax.treatment, tax.rate),
+        lines=[
+            InvoiceLine(
+                description=f"Credit for {line.order_id} of invoice {record.invoice_number}",
+                quantity="1",
+                unit_price=line.net,
+                amount=line.net,
+                reference=line.reference,
+                treatment=tax.treatment,
+                rate=tax.rate,
+                unit="piece",
+            )
+            for line in record.lines
+        ],
+        fee=InvoiceFee("", "0"),
         total=record.total,
         bank=BankAccount(record.seller.name, None, None, None),
         reference=record.number,

@@ -26,6 +26,9 @@ def invoice_labels(_: Translator) -> dict[str, str]:
             "total": _("Total"),
             "annex": _("Annex: orders of invoice %(number)s", number="{number}"),
             "annex_note": _("Amounts contain the service fee, without tax. Days are in UTC."),
+            "placed_sum": _("Single orders as placed"),
+            "rounding": _("Rounding in your favour"),
+            "billed_sum": _("Billed, without tax"),
             "placed_on": _("Placed on"),
             "net": _("Net (%(currency)s)", currency="{currency}"),
         }

@@ -1,6 +1,7 @@
 """Invoices, with the annex of their orders, and credit notes as PDFs, signed before they leave the service."""
 
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tonne.platform.web.translate import Translator, translator
 
 
 class AnnexOrder(msgspec.Struct, frozen=True):
-    """`reference` is the client's own. `amount` contains the fee, but no tax."""
+    """`reference` is the client's own. `amount` is the share of the order: with the fee, without tax."""
 
     order_id: str
     placed_on: str
@@ -35,6 +36,14 @@ class AnnexAccount(msgspec.Struct, frozen=True):
     name: str
     orders: list[AnnexOrder]
     amount: str
+
+
+class AnnexSums(msgspec.Struct, frozen=True):
+    """What the orders cost as they were placed, what billing them together takes off, and what is billed."""
+
+    placed: str
+    rounding: str
+    billed: str
 
 
 Annex = list[AnnexAccount]
@@ -94,6 +103,7 @@ def invoice_pdf(
     printed = _printed(record) | {
         "closing": msgspec.to_builtins(closing),
         "annex": [msgspec.to_builtins(each) | {"sum_label": sum_label(len(each.orders), _)} for each in annex or []],
+        "annex_sums": msgspec.to_builtins(_annex_sums(record)) if annex else None,
         "remaining": msgspec.to_builtins(remaining),
     }
     inputs = label_inputs(_, invoice_labels(_))
@@ -103,6 +113,14 @@ def invoice_pdf(
         return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
     inputs["xml"] = factur_x_xml(record, closing, remaining).decode()
     return _electronic_pdf(TEMPLATE, printed, issued_at, inputs)
+
+
+def _annex_sums(record: InvoiceRecord) -> AnnexSums | None:
+    """None if rounding made no difference."""
+    if record.placed_total is None:
+        return None
+    placed, billed = Decimal(record.placed_total), Decimal(record.total) - sum(Decimal(tax.tax) for tax in record.taxes)
+    return None if placed == billed else AnnexSums(f"{placed:f}", f"{placed - billed:f}", f"{billed:f}")
 
 
 def credit_note_pdf(record: CreditNoteRecord) -> bytes:
@@ -130,8 +148,9 @@ def _printed(record: DocumentRecord) -> dict[str, Any]:
 def _translated(record: InvoiceRecord, _: Translator) -> InvoiceRecord:
     """Records contain our own texts in English. Other labels and notes have no translation and stay as they are."""
     fee, *more = [msgspec.structs.replace(each, label=_.text(each.label)) for each in (record.fee, *record.more_fees)]
+    allowances = [msgspec.structs.replace(each, label=_.text(each.label)) for each in record.allowances]
     note = None if record.note is None else _.text(record.note)
-    return msgspec.structs.replace(record, fee=fee, more_fees=more, note=note)
+    return msgspec.structs.replace(record, fee=fee, more_fees=more, allowances=allowances, note=note)
 
 
 def _electronic_pdf(template: Path, printed: dict[str, Any], issued_at: datetime, inputs: dict[str, str]) -> bytes:

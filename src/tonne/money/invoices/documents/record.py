@@ -67,8 +67,8 @@ class InvoiceBuyer(msgspec.Struct, frozen=True):
 class InvoiceLine(msgspec.Struct, frozen=True):
     """`quantity` in tonnes; `unit_price` per tonne and `amount` in the currency of the invoice, without tax.
 
-    On a consolidated invoice, a line names its order, the client's reference of it, and its client account. `rate` is
-    in per cent.
+    A line of a credit note is an order: the quantity is then 1 piece, and it names the client's reference of the order.
+    `rate` is in per cent.
     """
 
     description: str
@@ -77,9 +77,9 @@ class InvoiceLine(msgspec.Struct, frozen=True):
     amount: str
     order_id: str | None = None
     reference: str | None = None
-    account: str | None = None
     treatment: Treatment = "none"
     rate: str | None = None
+    unit: Literal["tonne", "piece"] = "tonne"
 
 
 class InvoiceFee(msgspec.Struct, frozen=True):
@@ -89,10 +89,15 @@ class InvoiceFee(msgspec.Struct, frozen=True):
     rate: str | None = None
 
 
-class InvoiceTax(msgspec.Struct, frozen=True):
-    """The tax of all lines and fees with one treatment and rate. `net` is their sum, `rate` is in per cent.
+class InvoiceAllowance(InvoiceFee, frozen=True):
+    """What is taken off the lines and fees with one treatment and rate, because each of them was rounded."""
 
-    `code` is that of `tax_codes.py`. `home_…` are the amounts in the national currency, if that is another one.
+
+class InvoiceTax(msgspec.Struct, frozen=True):
+    """The tax of all lines, fees and allowances with one treatment and rate.
+
+    `net` is their sum, `rate` is in per cent, `code` is that of `tax_codes.py`. `home_…` are the amounts in the
+    national currency, if that is another one.
     """
 
     code: str
@@ -162,7 +167,7 @@ class DocumentRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
-    """The lines, the fees and the taxes sum to the total, which the buyer pays.
+    """The lines and the fees, less the allowances, and the taxes sum to the total, which the buyer pays.
 
     `fee` and `more_fees`: one per treatment and rate. Without `taxes` the document does not mention tax. Amounts of a
     credit note are positive: what the buyer gets back.
@@ -177,6 +182,7 @@ class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
     document: Literal["invoice", "credit_note"] = "invoice"
     taxes: list[InvoiceTax] = []
     more_fees: list[InvoiceFee] = []
+    allowances: list[InvoiceAllowance] = []
     # The day of supply, or its first and last day. Neither is known before all orders are complete.
     supplied_on: str | None = None
     supply: InvoicePeriod | None = None
@@ -188,6 +194,8 @@ class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
     corrects: CorrectedInvoice | None = None
     # Above 1, `order_id` is empty and the orders are listed in an annex.
     order_count: int = 1
+    # What the orders of the annex cost as they were placed, without tax: each was rounded up.
+    placed_total: str | None = None
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -212,11 +220,15 @@ class Remaining(msgspec.Struct, frozen=True):
 
 
 class CreditNoteLine(msgspec.Struct, frozen=True):
-    """An order, or all credited orders of an account if there are many. `reference` is the client's own."""
+    """An order, or all credited orders of an account if there are many. `reference` is the client's own.
+
+    `net` is the amount without tax: what it has of the sums of the invoice, not tonnes at a price.
+    """
 
     order_id: str
     reference: str
     amount: str
+    net: str
 
 
 class CreditNoteRecord(DocumentRecord, frozen=True, kw_only=True):

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import asyncpg
 from msgspec import Struct
 
+from tonne.money.invoices.documents.billed_sums import SummedLine
 from tonne.money.invoices.model import BillableOrder
 from tonne.platform.db.database import Connection, columns, optional, value_of
-from tonne.platform.values.amounts import TaxTreatment
+from tonne.platform.values.amounts import GRAMS_PER_TONNE, TaxTreatment, half_up
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.model import Billing, Fulfil
@@ -32,7 +33,7 @@ class GroupKey(NamedTuple):
 
 
 class BillingGroup(Struct, frozen=True):
-    """`order_count` and `total_minor` are of the orders that wait."""
+    """`order_count` and `exact_cost` are of the orders that wait, in millionths of a minor unit."""
 
     id: str
     organisation_id: str
@@ -42,7 +43,7 @@ class BillingGroup(Struct, frozen=True):
     threshold_minor: int
     account_id: str
     order_count: int
-    total_minor: int
+    exact_cost: int
 
     @property
     def is_paid_by_card(self) -> bool:
@@ -50,14 +51,21 @@ class BillingGroup(Struct, frozen=True):
 
     @property
     def is_full(self) -> bool:
-        return 0 < self.threshold_minor <= self.total_minor
+        return 0 < self.threshold_minor <= half_up(self.exact_cost, GRAMS_PER_TONNE)
 
 
-class UnbilledOrder(BillableOrder, frozen=True, kw_only=True):
+class _Unbilled(BillableOrder, frozen=True, kw_only=True):
+    """`total_minor` is that of the order as it was placed; the exact sums are in millionths of a minor unit."""
+
+    exact_cost: int
+    exact_fee: int
+
+
+class UnbilledOrder(_Unbilled, frozen=True, kw_only=True):
     group_id: str
 
 
-class OrderToBill(BillableOrder, frozen=True, kw_only=True):
+class OrderToBill(_Unbilled, frozen=True, kw_only=True):
     """An order that waits for its invoice, with the tax terms it was placed with."""
 
     treatment: TaxTreatment
@@ -101,32 +109,33 @@ async def find_waiting(connection: Connection, keys: Sequence[OrderKey]) -> set[
 # Due at once when the threshold is reached, else at the end of the month of the first order that waits.
 ADD_TO_GROUP = """
 INSERT INTO billing_groups AS grouped
-       (id, organisation_id, mode, currency, billing, threshold_minor, account_id, order_count, total_minor,
+       (id, organisation_id, mode, currency, billing, threshold_minor, account_id, order_count, exact_cost,
         next_attempt_at)
-VALUES ($1, $2, $3, $4, $5, $6::bigint, $7, $8, $9::bigint,
-        CASE WHEN $6 > 0 AND $9 >= $6 THEN $10::timestamptz ELSE $11::timestamptz END)
+VALUES ($1, $2, $3, $4, $5, $6::bigint, $7, $8, $9::numeric,
+        CASE WHEN $6 > 0 AND round($9 / 1000000) >= $6 THEN $10::timestamptz ELSE $11::timestamptz END)
 ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor, account_id) DO UPDATE SET
     order_count = grouped.order_count + excluded.order_count,
-    total_minor = grouped.total_minor + excluded.total_minor,
-    next_attempt_at = CASE WHEN $6 > 0 AND grouped.total_minor + $9 >= $6 THEN $10::timestamptz
+    exact_cost = grouped.exact_cost + excluded.exact_cost,
+    next_attempt_at = CASE WHEN $6 > 0 AND round((grouped.exact_cost + $9) / 1000000) >= $6 THEN $10::timestamptz
                            ELSE least(grouped.next_attempt_at, $11::timestamptz) END
 RETURNING id
 """
 
 
 async def add_to_group_any_account(
-    tx: Connection, key: GroupKey, totals: Sequence[int], *, now: datetime, month_end: datetime
+    tx: Connection, key: GroupKey, exact_costs: Sequence[int], *, now: datetime, month_end: datetime
 ) -> str:
-    """Count orders with these totals; returns the id of the group, which is locked until the transaction ends."""
-    return str(await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, len(totals), sum(totals), now, month_end))
+    """Count orders with these costs; returns the id of the group, which is locked until the transaction ends."""
+    counted = len(exact_costs), sum(exact_costs)
+    return str(await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, *counted, now, month_end))
 
 
-_UNBILLED = "account_id, order_id, group_id, reference, placed_at, quantity_grams, offset_minor, fee_minor, total_minor"
+_UNBILLED = "account_id, order_id, group_id, reference, placed_at, quantity_grams, total_minor, exact_cost, exact_fee"
 INSERT_UNBILLED = f"""
 INSERT INTO unbilled_orders ({_UNBILLED})
 SELECT {_UNBILLED}
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bigint[], $7::bigint[], $8::bigint[],
-            $9::bigint[]) AS unbilled ({_UNBILLED})
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bigint[], $7::bigint[],
+            $8::numeric[], $9::numeric[]) AS unbilled ({_UNBILLED})
 """  # noqa: S608 - columns above
 
 
@@ -136,9 +145,9 @@ async def insert_unbilled(tx: Connection, orders: Sequence[UnbilledOrder]) -> No
 
 REMOVE_UNBILLED = """
 WITH removed AS (
-    DELETE FROM unbilled_orders WHERE account_id = $1 AND order_id = $2 RETURNING group_id, total_minor
+    DELETE FROM unbilled_orders WHERE account_id = $1 AND order_id = $2 RETURNING group_id, exact_cost
 )
-UPDATE billing_groups SET order_count = order_count - 1, total_minor = billing_groups.total_minor - removed.total_minor,
+UPDATE billing_groups SET order_count = order_count - 1, exact_cost = billing_groups.exact_cost - removed.exact_cost,
     next_attempt_at = CASE WHEN order_count > 1 THEN next_attempt_at END
 FROM removed WHERE billing_groups.id = removed.group_id RETURNING true
 """
@@ -169,7 +178,7 @@ async def claim_groups(connection: Connection, now: datetime, until: datetime, l
     return sorted(row["id"] for row in await connection.fetch(CLAIM_DUE, now, until, limit))
 
 
-_GROUP = "id, organisation_id, mode, currency, billing, threshold_minor, account_id, order_count, total_minor"
+_GROUP = "id, organisation_id, mode, currency, billing, threshold_minor, account_id, order_count, exact_cost"
 LOCK_GROUP = f"SELECT {_GROUP} FROM billing_groups WHERE id = $1 FOR NO KEY UPDATE"  # noqa: S608 - columns above
 
 
@@ -188,7 +197,7 @@ async def find_group_any_account(connection: Connection, group_id: str) -> Billi
 def _group(row: asyncpg.Record | None) -> BillingGroup:
     if row is None:
         raise LookupError("no such billing group")
-    return value_of(BillingGroup, row)
+    return value_of(BillingGroup, row, exact_cost=int(row["exact_cost"]))
 
 
 LIST_KEYS = """
@@ -206,7 +215,8 @@ async def list_keys_to_bill_any_account(
 
 
 SUM_UNBILLED = """
-SELECT coalesce(sum(unbilled.total_minor), 0)::bigint FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+SELECT coalesce(round(sum(unbilled.exact_cost) / 1000000), 0)::bigint
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
 JOIN unbilled_orders unbilled ON unbilled.account_id = keys.account_id AND unbilled.order_id = keys.id
 """
 
@@ -228,34 +238,48 @@ async def find_treatments(connection: Connection, keys: Sequence[OrderKey]) -> s
     return {(TaxTreatment(row["tax_treatment"]), row["language"]) for row in rows}
 
 
-TAKE_UNBILLED = """
-WITH taken AS (
-    DELETE FROM unbilled_orders USING unnest($1::text[], $2::text[]) AS keys (account_id, id)
-    WHERE unbilled_orders.account_id = keys.account_id AND unbilled_orders.order_id = keys.id
-    RETURNING unbilled_orders.account_id, unbilled_orders.order_id, unbilled_orders.reference,
-              unbilled_orders.placed_at, unbilled_orders.quantity_grams, unbilled_orders.offset_minor,
-              unbilled_orders.fee_minor, unbilled_orders.total_minor
-)
-SELECT taken.account_id, taken.order_id, taken.reference, taken.placed_at, taken.quantity_grams, taken.offset_minor,
-       taken.fee_minor, taken.total_minor, orders.tax_treatment AS treatment, orders.tax_rate AS rate,
-       orders.language, orders.supplied_on
-FROM taken JOIN orders ON orders.account_id = taken.account_id AND orders.id = taken.order_id
-ORDER BY taken.account_id, taken.placed_at, taken.order_id
+LIST_UNBILLED = """
+SELECT unbilled.account_id, unbilled.order_id, unbilled.reference, unbilled.placed_at, unbilled.quantity_grams,
+       unbilled.total_minor, unbilled.exact_cost, unbilled.exact_fee, orders.tax_treatment AS treatment,
+       orders.tax_rate AS rate, orders.language, orders.supplied_on
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN unbilled_orders unbilled ON unbilled.account_id = keys.account_id AND unbilled.order_id = keys.id
+JOIN orders ON orders.account_id = unbilled.account_id AND orders.id = unbilled.order_id
+ORDER BY unbilled.account_id, unbilled.placed_at, unbilled.order_id
 """
 
 
-async def take_unbilled(tx: Connection, keys: Sequence[OrderKey]) -> list[OrderToBill]:
-    """Remove locked orders from their group, to bill them. By account, oldest first."""
-    rows = await tx.fetch(TAKE_UNBILLED, *columns(keys, "account_id, id"))
-    return [value_of(OrderToBill, row, rate=Fraction(row["rate"])) for row in rows]
+async def list_unbilled(tx: Connection, keys: Sequence[OrderKey]) -> list[OrderToBill]:
+    """Those of these locked orders that still wait. By account, oldest first."""
+    return [
+        value_of(
+            OrderToBill,
+            row,
+            rate=Fraction(row["rate"]),
+            exact_cost=int(row["exact_cost"]),
+            exact_fee=int(row["exact_fee"]),
+        )
+        for row in await tx.fetch(LIST_UNBILLED, *columns(keys, "account_id, id"))
+    ]
+
+
+REMOVE_BILLED = """
+DELETE FROM unbilled_orders USING unnest($1::text[], $2::text[]) AS keys (account_id, id)
+WHERE unbilled_orders.account_id = keys.account_id AND unbilled_orders.order_id = keys.id
+"""
+
+
+async def remove_billed(tx: Connection, keys: Sequence[OrderKey]) -> None:
+    """Refresh their group afterwards."""
+    await tx.execute(REMOVE_BILLED, *columns(keys, "account_id, id"))
 
 
 # Recounted, and due at the end of the month of the oldest order that is left.
 REFRESH_GROUP = """
-UPDATE billing_groups SET order_count = left_over.orders, total_minor = left_over.total_minor,
-    next_attempt_at = CASE WHEN threshold_minor > 0 AND left_over.total_minor >= threshold_minor THEN $2
+UPDATE billing_groups SET order_count = left_over.orders, exact_cost = left_over.exact_cost,
+    next_attempt_at = CASE WHEN threshold_minor > 0 AND round(left_over.exact_cost / 1000000) >= threshold_minor THEN $2
                            ELSE left_over.month_end + $3 END
-FROM (SELECT count(*) AS orders, coalesce(sum(total_minor), 0)::bigint AS total_minor,
+FROM (SELECT count(*) AS orders, coalesce(sum(exact_cost), 0) AS exact_cost,
              (date_trunc('month', min(placed_at) AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'
                  AS month_end
       FROM unbilled_orders WHERE group_id = $1) AS left_over
@@ -282,46 +306,41 @@ async def note_hold_any_account(tx: Connection, group_id: str, reason: HoldReaso
     await tx.execute(NOTE_HOLD, group_id, reason)
 
 
-class LineTotal(NamedTuple):
-    """What an account ordered of a bundle at one price."""
+class LineTotal(SummedLine, frozen=True, kw_only=True):
+    """What was ordered of a bundle at one price and with one tax."""
 
-    account_id: str
-    account: str
     description: str
-    unit_price_minor: int
     treatment: TaxTreatment
     rate: Fraction
-    quantity_grams: int
-    offset_minor: int
 
 
 SUM_LINES = """
-SELECT line.account_id, accounts.name AS account, line.bundle_name AS description, line.unit_price_minor,
-       orders.tax_treatment AS treatment, orders.tax_rate AS rate, sum(line.quantity_grams)::bigint AS quantity_grams,
-       sum(line.offset_cost_minor)::bigint AS offset_minor
+SELECT line.bundle_name AS description, line.unit_price_minor, line.gross_unit_price_minor,
+       orders.tax_treatment AS treatment, orders.tax_rate AS rate, sum(line.quantity_grams)::bigint AS quantity_grams
 FROM unnest($1::text[], $2::text[]) AS billed (account_id, id)
 JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.id
 JOIN order_lines line ON line.account_id = billed.account_id AND line.order_id = billed.id
-JOIN accounts ON accounts.id = line.account_id
-GROUP BY line.account_id, accounts.name, line.bundle_name, line.unit_price_minor, orders.tax_treatment, orders.tax_rate
-ORDER BY accounts.name, line.account_id, line.bundle_name, line.unit_price_minor, orders.tax_treatment, orders.tax_rate
+GROUP BY line.bundle_id, line.bundle_name, line.unit_price_minor, line.gross_unit_price_minor, orders.tax_treatment,
+         orders.tax_rate
+ORDER BY line.bundle_name, line.bundle_id, line.unit_price_minor, line.gross_unit_price_minor, orders.tax_treatment,
+         orders.tax_rate
 """
 
 
 async def sum_lines(connection: Connection, keys: Sequence[OrderKey]) -> list[LineTotal]:
-    """The lines of these orders, summed by account, bundle, price and tax terms."""
-    return [
-        LineTotal(**{**row, "treatment": TaxTreatment(row["treatment"]), "rate": Fraction(row["rate"])})
-        for row in await connection.fetch(SUM_LINES, *columns(keys, "account_id, id"))
-    ]
+    """The lines of these orders, summed by bundle, price and tax terms."""
+    rows = await connection.fetch(SUM_LINES, *columns(keys, "account_id, id"))
+    return [value_of(LineTotal, row, rate=Fraction(row["rate"])) for row in rows]
 
 
 # Less what credit notes took off. Orders of an invoice that was written off count until the operator releases them.
+# Orders that are to be billed together count with what they cost before rounding.
 SUM_ON_CREDIT = """
 SELECT orders.account_id,
-       sum(orders.total_cost_minor + coalesce(orders.tax_minor, 0) - coalesce(credited.minor, 0))::bigint
-           AS unpaid_minor
+       sum(coalesce(unbilled.exact_cost, (orders.total_cost_minor + orders.billing_adjustment_minor
+           + coalesce(orders.tax_minor, 0) - coalesce(credited.minor, 0)) * 1000000)) AS unpaid
 FROM orders
+LEFT JOIN unbilled_orders unbilled ON unbilled.account_id = orders.account_id AND unbilled.order_id = orders.id
 LEFT JOIN (SELECT account_id, order_id, sum(total_minor) AS minor FROM credit_note_orders
            WHERE account_id = ANY ($1::text[]) GROUP BY account_id, order_id) AS credited
   ON credited.account_id = orders.account_id AND credited.order_id = orders.id
@@ -335,9 +354,9 @@ GROUP BY orders.account_id
 
 
 async def sum_on_credit(connection: Connection, orders: Sequence[Order]) -> dict[str, int]:
-    """What was fulfilled for the accounts of these orders and is not paid yet, by account."""
+    """What was fulfilled for the accounts of these orders and is not paid yet, in millionths of a minor unit."""
     rows = await connection.fetch(SUM_ON_CREDIT, sorted({order.scope.account_id for order in orders}))
-    return {row["account_id"]: row["unpaid_minor"] for row in rows}
+    return {row["account_id"]: int(row["unpaid"]) for row in rows}
 
 
 LOCK_CREDIT = """

@@ -10,6 +10,7 @@ from tonne.money.invoices.issuing import billing_store
 from tonne.money.invoices.issuing.billing_store import BillingSettings, GroupKey, UnbilledOrder
 from tonne.money.invoices.model import client_reference
 from tonne.platform.db.database import Connection
+from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.move_order import Transitions
@@ -44,9 +45,9 @@ async def collect_orders(
             groups[_group_key(order, settings[order.scope.account_id])].append(order)
     rows: list[UnbilledOrder] = []
     for key in sorted(groups):
-        totals = [_total(order) for order in groups[key]]
+        costs = [order.exact_cost for order in groups[key]]
         month_end = min(_month_end(order, now) for order in groups[key])
-        group_id = await billing_store.add_to_group_any_account(tx, key, totals, now=now, month_end=month_end)
+        group_id = await billing_store.add_to_group_any_account(tx, key, costs, now=now, month_end=month_end)
         rows.extend(_unbilled(order, group_id) for order in groups[key])
     if rows:
         await billing_store.insert_unbilled(tx, rows)
@@ -83,9 +84,9 @@ def _unbilled(order: Order, group_id: str) -> UnbilledOrder:
         reference=client_reference(order),
         placed_at=order.created_at,
         quantity_grams=order.priced.quantity_grams,
-        offset_minor=order.priced.offset_cost_minor,
-        fee_minor=order.priced.commission_minor,
         total_minor=order.priced.total_cost_minor,
+        exact_cost=order.exact_cost,
+        exact_fee=order.exact_fee,
     )
 
 
@@ -109,9 +110,9 @@ async def grant_credit(
     granted, above = [], []
     for order in sorted(asking, key=lambda each: (each.created_at, each.id)):
         account_id = order.scope.account_id
-        due_minor = _total(order) + (order.tax.tax_minor or 0)
-        if used[account_id] + due_minor <= (settings[account_id].credit_limit_minor or 0):
-            used[account_id] += due_minor
+        due = _due(order)
+        if used[account_id] + due <= _limit(settings[account_id]):
+            used[account_id] += due
             granted.append(Transitions(order, [structs.replace(order, status=OrderStatus.PAID)], order.due_at(now)))
         else:
             above.append(order)
@@ -126,8 +127,13 @@ async def is_above_credit_limit(connection: Connection, order: Order) -> bool:
     if settings.fulfil is not Fulfil.ON_ORDER:
         return False
     used = (await billing_store.sum_on_credit(connection, [order])).get(order.scope.account_id, 0)
-    return used + _total(order) + (order.tax.tax_minor or 0) > (settings.credit_limit_minor or 0)
+    return used + _due(order) > _limit(settings)
 
 
-def _total(order: Order) -> int:
-    return 0 if order.priced is None else order.priced.total_cost_minor
+def _due(order: Order) -> int:
+    """In millionths of a minor unit, as the sum of what is fulfilled on credit."""
+    return order.exact_cost if order.amount_due_minor is None else order.amount_due_minor * GRAMS_PER_TONNE
+
+
+def _limit(settings: BillingSettings) -> int:
+    return (settings.credit_limit_minor or 0) * GRAMS_PER_TONNE

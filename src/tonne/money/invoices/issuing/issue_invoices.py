@@ -12,7 +12,12 @@ from msgspec import structs
 
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.pay_by_card import pay_by_card
-from tonne.money.invoices.documents.consolidated import ConsolidatedDraft, compose_consolidated, divide_tax
+from tonne.money.invoices.documents.consolidated import (
+    ConsolidatedDraft,
+    DividedSums,
+    compose_consolidated,
+    divide_sums,
+)
 from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts, held_back_by
 from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate
 from tonne.money.invoices.invoice_events import ISSUED, record_invoices
@@ -39,8 +44,8 @@ from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.load import load_orders
-from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus
-from tonne.selling.orders.move_order import TaxShare, Transitions, move_orders, show_taxes, with_payment
+from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus, PaymentState
+from tonne.selling.orders.move_order import BilledShare, Transitions, move_orders, show_billed, with_payment
 from tonne.selling.orders.queue import lock_keys, postpone, run_due
 
 # Live orders whose invoices wait for settings of the seller are retried after this time.
@@ -214,8 +219,8 @@ async def bill_group(tx: Connection, group_id: str, settings: Settings, now: dat
     """Bill the orders of a group up to the end of the last month, or all of them if the threshold is reached.
 
     None if there is nothing to bill: they were cancelled or billed meanwhile, a live invoice waits for settings about
-    the seller or the address of the buyer, or a card cannot be charged so little. Such orders are billed with those of
-    the next month.
+    the seller or the address of the buyer, a card cannot be charged so little, or they round to nothing. Such orders
+    are billed with those of the next month.
     """
     group = await billing_store.find_group_any_account(tx, group_id)
     before = None if group.is_full else start_of_month(now)
@@ -249,7 +254,7 @@ async def _is_group_held_back(
 
 
 async def bill_alone(tx: Connection, order: Order, settings: Settings, now: datetime) -> Invoice | None:
-    """Bill a locked order now that waits for a consolidated invoice. None if it does not."""
+    """Bill a locked order now that waits for a consolidated invoice. None if it does not, or rounds to nothing."""
     group_id = await billing_store.find_group_of(tx, order)
     return None if group_id is None else await _bill_orders(tx, group_id, [order.key], settings, now)
 
@@ -260,32 +265,64 @@ async def _bill_orders(
     # Orders are locked before their group. One that is cancelled meanwhile has left the group.
     await lock_keys(tx, keys)
     group = await billing_store.lock_group_any_account(tx, group_id)
-    orders = await billing_store.take_unbilled(tx, keys)
+    orders = await billing_store.list_unbilled(tx, keys)
+    found = [order.key for order in orders]
+    sums = divide_sums(orders, await billing_store.sum_lines(tx, found))
     invoice = None
-    if orders:
-        taxes = divide_tax(orders)
-        await _store_tax(tx, orders, taxes.shares, group.currency)
-        lines = await billing_store.sum_lines(tx, [order.key for order in orders])
+    if orders and not sums.net_minor:
+        await _close_or_postpone(tx, group, orders, sums, now)
+    elif orders:
+        await _store_shares(tx, orders, sums, group.currency, now)
         organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
         rates = await find_home_rates(tx, [group.currency], settings, now)
+        clients = await invoice_store.find_client_names_any_account(tx, [orders[0].account_id])
+        client_name = clients.get(orders[0].account_id) if len(orders) == 1 else None
         # As late as possible: all other invoices of the mode wait for the row of the series until the commit.
         number, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, group.mode, 1, now)
-        draft = ConsolidatedDraft(group, orders, taxes, lines, organisation, rates.get(group.currency))
+        draft = ConsolidatedDraft(group, orders, sums, organisation, rates.get(group.currency), client_name)
         invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)
         await insert_billed_orders(tx, billed)
+        await billing_store.remove_billed(tx, found)
         await record_invoices(tx, [invoice], ISSUED, now)
         if group.is_paid_by_card:
             await pay_by_card(tx, invoice, group.account_id, now)
-    await billing_store.refresh_group_any_account(tx, group_id, now, GRACE)
+        await billing_store.refresh_group_any_account(tx, group_id, now, GRACE)
     return invoice
 
 
-async def _store_tax(tx: Connection, orders: Sequence[OrderToBill], taxes_minor: Sequence[int], currency: str) -> None:
-    """Now the tax of the orders is known."""
+async def _close_or_postpone(
+    tx: Connection, group: BillingGroup, orders: Sequence[OrderToBill], sums: DividedSums, now: datetime
+) -> None:
+    """Orders that round to nothing wait for others until the year is over. Then nobody pays for them."""
+    if all(order.placed_at.astimezone(UTC).year == now.astimezone(UTC).year for order in orders):
+        await billing_store.postpone_group_any_account(tx, group.id, month_end_after(now))
+        return
+    await _store_shares(tx, orders, sums, group.currency, now)
+    keys = [order.key for order in orders]
+    await billing_store.remove_billed(tx, keys)
+    await billing_store.refresh_group_any_account(tx, group.id, now, GRACE)
+    loaded = await load_orders(tx, keys)
+    moves = [
+        Transitions(order, [with_payment(order)], order.due_at(now))
+        for order in loaded
+        if order.status is OrderStatus.PLACED
+    ]
+    fulfilled = [order for order in loaded if order.status is not OrderStatus.PLACED]
+    await move_orders(
+        tx, moves, now, updated=[structs.replace(order, payment_state=PaymentState.PAID) for order in fulfilled]
+    )
+
+
+async def _store_shares(
+    tx: Connection, orders: Sequence[OrderToBill], sums: DividedSums, currency: str, now: datetime
+) -> None:
+    """Now it is known what the orders cost."""
     shares = [
-        TaxShare(order.key, currency, tax_minor, order.total_minor + tax_minor)
-        for order, tax_minor in zip(orders, taxes_minor, strict=True)
+        BilledShare(
+            order.key, currency, share.net_minor - order.total_minor, share.tax_minor, share.net_minor + share.tax_minor
+        )
+        for order, share in zip(orders, sums.shares, strict=True)
     ]
     for start in range(0, len(shares), CHUNK):
-        await show_taxes(tx, shares[start : start + CHUNK])
+        await show_billed(tx, shares[start : start + CHUNK], now)

@@ -100,7 +100,8 @@ async def _recount(tx: Connection, order: Order, limit: SpendingLimit, month: da
 
 
 SUM_SPENDING = """
-SELECT coalesce(sum(orders.total_cost_minor + coalesce(orders.tax_minor, 0)), 0)::bigint
+SELECT coalesce(sum(orders.total_cost_minor + orders.billing_adjustment_minor + coalesce(orders.tax_minor, 0)),
+                0)::bigint
 FROM accounts JOIN orders ON orders.account_id = accounts.id
 WHERE accounts.organisation_id = $1 AND (accounts.id = $2 OR orders.placed_by_key IN (
       SELECT id FROM api_keys WHERE organisation_id = $1 AND coalesce(limit_key_id, id) = $2))

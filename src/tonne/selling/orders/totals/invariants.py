@@ -10,7 +10,8 @@ _DIFFERS = " OR ".join(f"sum({name}) <> 0" for name in _MEASURES)
 _OF_ORDERS = """
 (SELECT account_id, id, metadata, (created_at AT TIME ZONE 'UTC')::date AS day, currency::text AS currency, status,
        1 AS orders, coalesce(quantity_grams, 0) AS grams, coalesce(offset_cost_minor, 0) AS offset_cost_minor,
-       coalesce(total_cost_minor, 0) AS cost_minor, coalesce(tax_minor, 0) AS tax_minor, refunded_minor
+       coalesce(total_cost_minor + billing_adjustment_minor, 0) AS cost_minor, coalesce(tax_minor, 0) AS tax_minor,
+       refunded_minor
 FROM orders)
 """
 

@@ -80,7 +80,8 @@ SCAN_ORDERS = """
 WITH batch AS MATERIALIZED (
     SELECT id, created_at, (created_at AT TIME ZONE 'UTC')::date AS day, currency::text AS currency, status,
            coalesce(quantity_grams, 0) AS grams, coalesce(offset_cost_minor, 0) AS offset_cost_minor,
-           coalesce(total_cost_minor, 0) AS cost_minor, coalesce(tax_minor, 0) AS tax_minor, refunded_minor,
+           coalesce(total_cost_minor + billing_adjustment_minor, 0) AS cost_minor, coalesce(tax_minor, 0) AS tax_minor,
+           refunded_minor,
            metadata_value(metadata, $2) AS value
     FROM orders WHERE account_id = $1 AND (created_at, id) > ($5, $6) ORDER BY created_at, id LIMIT $7
 ), counted AS (
@@ -146,7 +147,8 @@ WITH folded AS (
            sum(refunded_minor) AS refunded_minor
     FROM (SELECT (created_at AT TIME ZONE 'UTC')::date AS day, currency::text AS currency, status, 1 AS orders,
                  coalesce(quantity_grams, 0) AS grams, coalesce(offset_cost_minor, 0) AS offset_cost_minor,
-                 coalesce(total_cost_minor, 0) AS cost_minor, coalesce(tax_minor, 0) AS tax_minor, refunded_minor
+                 coalesce(total_cost_minor + billing_adjustment_minor, 0) AS cost_minor,
+                 coalesce(tax_minor, 0) AS tax_minor, refunded_minor
           FROM orders WHERE account_id = $3 AND id = $4
           UNION ALL
           SELECT day, currency, status, -orders, -grams, -offset_cost_minor, -cost_minor, -tax_minor, -refunded_minor

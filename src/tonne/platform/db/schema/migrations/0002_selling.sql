@@ -672,6 +672,11 @@ CREATE TABLE orders (
     tax_rate                  numeric(6, 5) NOT NULL DEFAULT 0 CHECK (tax_rate >= 0 AND tax_rate < 1),
     -- Null until the order is priced, or until it is billed on a consolidated invoice.
     tax_minor                 bigint CHECK (tax_minor >= 0),
+    -- What billing many orders together has taken off the total cost: each order is rounded up, their sum once. Together
+    -- with the tax it is what the payer pays.
+    billing_adjustment_minor  bigint NOT NULL DEFAULT 0 CHECK (billing_adjustment_minor BETWEEN -total_cost_minor AND 0),
+    -- When it was billed together with others. Null for an order with a document of its own.
+    billed_at                 timestamptz,
     refunded_minor            bigint NOT NULL DEFAULT 0 CHECK (
                                   refunded_minor >= 0
                                   AND refunded_minor <= total_cost_minor + coalesce(tax_minor, 0)),
@@ -766,7 +771,8 @@ BEGIN
                               offset_cost_minor, cost_minor, tax_minor, refunded_minor)
     SELECT organisation_id, mode, account_id, id, (created_at AT TIME ZONE 'UTC')::date,
            date_trunc('month', created_at AT TIME ZONE 'UTC')::date, currency, status, 1, coalesce(quantity_grams, 0),
-           coalesce(offset_cost_minor, 0), coalesce(total_cost_minor, 0), coalesce(tax_minor, 0), refunded_minor
+           coalesce(offset_cost_minor, 0), coalesce(total_cost_minor + billing_adjustment_minor, 0),
+           coalesce(tax_minor, 0), refunded_minor
     FROM added;
     RETURN NULL;
 END
@@ -782,18 +788,22 @@ BEGIN
     VALUES (OLD.organisation_id, OLD.mode, OLD.account_id, OLD.id, (OLD.created_at AT TIME ZONE 'UTC')::date,
             date_trunc('month', OLD.created_at AT TIME ZONE 'UTC')::date, OLD.currency, OLD.status, -1,
             -coalesce(OLD.quantity_grams, 0), -coalesce(OLD.offset_cost_minor, 0),
-            -coalesce(OLD.total_cost_minor, 0), -coalesce(OLD.tax_minor, 0), -OLD.refunded_minor),
+            -coalesce(OLD.total_cost_minor + OLD.billing_adjustment_minor, 0), -coalesce(OLD.tax_minor, 0),
+            -OLD.refunded_minor),
            (NEW.organisation_id, NEW.mode, NEW.account_id, NEW.id, (NEW.created_at AT TIME ZONE 'UTC')::date,
             date_trunc('month', NEW.created_at AT TIME ZONE 'UTC')::date, NEW.currency, NEW.status, 1,
             coalesce(NEW.quantity_grams, 0), coalesce(NEW.offset_cost_minor, 0),
-            coalesce(NEW.total_cost_minor, 0), coalesce(NEW.tax_minor, 0), NEW.refunded_minor);
+            coalesce(NEW.total_cost_minor + NEW.billing_adjustment_minor, 0), coalesce(NEW.tax_minor, 0),
+            NEW.refunded_minor);
     RETURN NULL;
 END
 $$;
 CREATE TRIGGER changed_orders_are_counted AFTER UPDATE ON orders FOR EACH ROW
-    WHEN ((OLD.status, OLD.created_at, OLD.quantity_grams, OLD.total_cost_minor, OLD.tax_minor, OLD.refunded_minor)
+    WHEN ((OLD.status, OLD.created_at, OLD.quantity_grams, OLD.total_cost_minor, OLD.billing_adjustment_minor,
+           OLD.tax_minor, OLD.refunded_minor)
           IS DISTINCT FROM
-          (NEW.status, NEW.created_at, NEW.quantity_grams, NEW.total_cost_minor, NEW.tax_minor, NEW.refunded_minor))
+          (NEW.status, NEW.created_at, NEW.quantity_grams, NEW.total_cost_minor, NEW.billing_adjustment_minor,
+           NEW.tax_minor, NEW.refunded_minor))
     EXECUTE FUNCTION count_changed_order();
 
 -- The bundles of a priced order.

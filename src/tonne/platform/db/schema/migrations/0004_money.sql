@@ -495,7 +495,9 @@ CREATE TABLE billing_groups (
     -- 0 without a threshold, so that it can be part of the key.
     threshold_minor  bigint NOT NULL CHECK (threshold_minor >= 0),
     order_count      bigint NOT NULL CHECK (order_count >= 0),
-    total_minor      bigint NOT NULL CHECK (total_minor >= 0),
+    -- What its orders cost before rounding, without tax: grams times the price per tonne, in millionths of a minor unit.
+    exact_cost       numeric(38) NOT NULL CHECK (exact_cost >= 0),
+    total_minor      bigint GENERATED ALWAYS AS (round(exact_cost / 1000000)) STORED,
     -- When its invoice is issued; null while no order waits.
     next_attempt_at  timestamptz,
     -- The account whose card pays for the orders of the group; empty for groups that are paid by bank transfer.
@@ -517,9 +519,11 @@ CREATE TABLE unbilled_orders (
     reference       text NOT NULL,
     placed_at       timestamptz NOT NULL,
     quantity_grams  bigint NOT NULL,
-    offset_minor    bigint NOT NULL,
-    fee_minor       bigint NOT NULL,
-    total_minor     bigint NOT NULL CHECK (total_minor = offset_minor + fee_minor),
+    -- Of the order as it was placed.
+    total_minor     bigint NOT NULL,
+    -- The same before rounding, and the fee in it, in millionths of a minor unit.
+    exact_cost      numeric(38) NOT NULL,
+    exact_fee       numeric(38) NOT NULL,
     PRIMARY KEY (account_id, order_id),
     FOREIGN KEY (account_id, order_id) REFERENCES orders
 );
@@ -823,7 +827,8 @@ BEGIN
 END
 $$;
 CREATE TRIGGER orders_are_booked AFTER UPDATE ON orders FOR EACH ROW
-    WHEN (NEW.status IN ('complete', 'cancelled', 'failed') AND OLD.status <> NEW.status)
+    WHEN (NEW.status IN ('complete', 'cancelled', 'failed')
+          AND (OLD.status <> NEW.status OR OLD.billing_adjustment_minor <> NEW.billing_adjustment_minor))
     EXECUTE FUNCTION note_booked_row();
 CREATE TRIGGER credit_notes_are_booked AFTER INSERT ON credit_notes FOR EACH ROW
     EXECUTE FUNCTION note_booked_row();
