@@ -22,7 +22,7 @@ WITH_EVENT = {
 }
 REWRITTEN = {
     ("REWRITE_DOCUMENTS", "rewrite_documents"),
-    ("STORE_TAXES", "show_taxes"),
+    ("STORE_BILLED", "show_billed"),
     ("SET_EMAIL", "correct_email"),
     ("STORE_DOCUMENTS", "rewrite_urls_any_account"),
 }

@@ -157,6 +157,24 @@ async def test_many_small_orders_are_rounded_once(
     }
 
 
+async def test_orders_that_round_to_nothing_wait_and_are_closed_with_the_year(billing: Billing, world: World) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY)
+    orders = [await billing.place_order(ours, mass_grams=100) for _ in range(2)]
+    await billing.work()
+    for month in (4, 12):
+        billing.clock.turn_to(month, 1, 1)
+        await billing.work()
+    assert {await billing.status(order) for order in orders} == {"placed"}
+    billing.clock.now = datetime(2027, 1, 1, 1, tzinfo=UTC)
+    await billing.work()
+    assert {await billing.status(order) for order in orders} == {"paid"}
+    shown = await _shown(billing, orders[0])
+    assert [shown[name] for name in ("total_cost", "billing_adjustment", "amount_due")] == ["0.01", "-0.01", "0.00"]
+    assert await billing.fetch("SELECT FROM invoices") == []
+    await billing.check_invariants()
+
+
 async def test_orders_on_credit_are_fulfilled_up_to_the_limit_and_the_rest_when_it_is_paid(
     billing: Billing, world: World
 ) -> None:

@@ -60,9 +60,9 @@ BILLING_ADJUSTED = JournalSource(
     "billing_adjusted",
     "Orders that were complete before they were billed together",
     f"""
-    SELECT invoice.mode, invoice.created_at AS at, invoice.id AS source_id, invoice.reference AS subject,
+    SELECT invoice.mode, {_BOOKED} AS at, invoice.id AS source_id, invoice.reference AS subject,
            invoice.organisation_id, invoice.currency, posting.account, posting.amount_minor
-    FROM invoices invoice
+    FROM invoices invoice JOIN tax_documents document ON document.id = invoice.id
     CROSS JOIN LATERAL (
         SELECT sum(orders.billing_adjustment_minor)::bigint AS minor
         FROM invoice_orders billed

@@ -5,7 +5,7 @@ Placed orders that are paid by invoice get one each; consolidated invoices bill 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from msgspec import structs
