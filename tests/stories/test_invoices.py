@@ -137,10 +137,9 @@ async def test_many_small_orders_are_rounded_once(
     for line in record.lines:
         exact = Decimal(line.quantity) * Decimal(line.unit_price)
         assert Decimal(line.amount) == exact.quantize(Decimal("0.01"), ROUND_HALF_UP)
-    lines = [*record.lines, record.fee, *record.more_fees]
-    assert sum(Decimal(line.amount) for line in lines) - sum(Decimal(a.amount) for a in record.allowances) == Decimal(
-        record.total
-    )
+    billed = [line.amount for line in record.lines] + [fee.amount for fee in (record.fee, *record.more_fees)]
+    allowed = [each.amount for each in record.allowances]
+    assert sum(map(Decimal, billed)) - sum(map(Decimal, allowed)) == Decimal(record.total)
     assert (record.placed_total, record.total) == (sums[0], sums[2])
     printed = " ".join(pdf_of((await billing.mails())[0]).split())
     assert "Single orders as placed {} Rounding in your favour −{} Billed, without tax {}".format(*sums) in printed

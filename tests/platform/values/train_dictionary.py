@@ -152,6 +152,7 @@ def order_sample() -> bytes:
         requested_quantity=_tonnes() if by_quantity else None,
         payment_state=_RNG.choice((PaymentState.UNPAID, PaymentState.PAID)),
         tax=_RNG.choice(("0.00", _money())) if is_priced else None,
+        billing_adjustment="0.00" if is_priced else None,
         amount_due=_money() if is_priced else None,
         refunded_amount="0.00",
         failure_reason=_RNG.choice(list(FailureReason)) if status is OrderStatus.FAILED else None,

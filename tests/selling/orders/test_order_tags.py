@@ -18,7 +18,7 @@ from tonne.selling.accounts.keys.restrictions import KeyRestrictions
 from tonne.selling.orders.correct_email import correct_email
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey
-from tonne.selling.orders.move_order import TaxShare, rewrite_documents, show_payment, show_taxes
+from tonne.selling.orders.move_order import BilledShare, rewrite_documents, show_billed, show_payment
 from tonne.selling.orders.read_store import READ_VERSIONS
 from tonne.selling.orders.rewrite_urls import rewrite_urls_any_account
 
@@ -86,7 +86,7 @@ async def _email(tx: Connection, order: Order) -> None:
 
 
 async def _taxes(tx: Connection, order: Order) -> None:
-    await show_taxes(tx, [TaxShare(order.key, order.currency, 100, 900)])
+    await show_billed(tx, [BilledShare(order.key, order.currency, -1, 100, 900)], order.created_at)
 
 
 async def _rewritten(tx: Connection, order: Order) -> None:
