@@ -13,7 +13,8 @@ from tests.money.invoices.documents import BUYER, SELLER
 from tests.money.invoices.factur_x_rules import broken_rules
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, compose_credit_note, credit_in_full
 from tonne.money.invoices.documents.consolidated import ConsolidatedDraft, compose_consolidated, divide_sums
-from tonne.money.invoices.documents.factur_x import electronic_credit_note, factur_x_xml
+from tonne.money.invoices.documents.electronic_credit_note import electronic_credit_note
+from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.record import InvoiceRecord
 from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, OrderToBill
 from tonne.money.invoices.model import BilledOrganisation

@@ -10,7 +10,7 @@ from tests.money.invoices.documents import BUYER, SELLER, document, line
 from tests.money.invoices.factur_x_rules import broken_rules
 from tests.money.invoices.test_factur_x import SEVERAL
 from tests.support.pdf_pages import page_texts
-from tonne.money.invoices.documents.factur_x import credited_tax
+from tonne.money.invoices.documents.electronic_credit_note import credited_tax
 from tonne.money.invoices.documents.pdf import credit_note_pdf
 from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord, InvoiceRecord
 

@@ -16,7 +16,8 @@ from tests.support.command import Operator
 from tests.support.world import ADDRESS, TESTER, World, add_account
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditNote
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
-from tonne.money.invoices.documents.factur_x import electronic_credit_note, factur_x_xml
+from tonne.money.invoices.documents.electronic_credit_note import electronic_credit_note
+from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.home_tax import with_home_tax
 from tonne.money.invoices.documents.pdf import credit_note_pdf, invoice_pdf
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY

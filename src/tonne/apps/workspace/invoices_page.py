@@ -20,8 +20,9 @@ from tonne.money.accounting.reports.organisation_documents import (
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
+from tonne.money.invoices.documents.electronic_credit_note import electronic_credit_note
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
-from tonne.money.invoices.documents.factur_x import electronic_credit_note, factur_x_xml, is_electronic
+from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
 from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, describe_invoice, find_remaining

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from tonne.money.invoices.documents.factur_x import credited_tax
+from tonne.money.invoices.documents.electronic_credit_note import credited_tax
 from tonne.money.invoices.documents.home_tax import home_of_credit
 from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus, IssuedDocument

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tonne.money.invoices.documents.electronic_credit_note import electronic_credit_note
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
-from tonne.money.invoices.documents.factur_x import electronic_credit_note, factur_x_xml, is_electronic
+from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
 from tonne.money.invoices.documents.labels import credit_note_labels, invoice_labels, sum_label
 from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
 from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, DocumentRecord, InvoiceRecord, Remaining
