@@ -1,8 +1,9 @@
-"""Bytes on disk per complete order: tables, TOAST and indexes, before and after `tonne reindex`."""
+"""Bytes on disk per complete order: tables, TOAST and indexes, before and after `tonne reindex`, and in archives."""
 
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.delivery.receivers import start_receivers
 from bench.delivery.webhooks import Delivery, Hook
@@ -11,8 +12,12 @@ from bench.life.orders import LEFT_TO_DO, Orders, open_life
 from bench.pace import DiskPace
 from bench.report import Goal, Result
 from tests.support.processes import HOST
+from tonne.apps.privacy.retention.archive_file import ArchiveWriter, read_lines
 from tonne.platform.db.database import Connection
+from tonne.platform.db.schema.partitions import EVENTS, list_partitions
 from tonne.platform.db.schema.reindex import list_indexes, rebuild
+from tonne.platform.events.store import ALWAYS
+from tonne.platform.values.context import utc_now
 from tonne.selling.orders.model import OrderKey
 
 LIMIT_KB = 13.0
@@ -75,8 +80,23 @@ async def disk_per_order(pace: DiskPace) -> list[Result]:
             async for _ in rebuild(connection, await list_indexes(connection, 0, ())):
                 pass
             rebuilt = _subtract(await read_sizes(connection), before)
+            archived = await _archive_per_event(connection, environment.folder)
         await environment.require_consistent()
-    return _results(grown, rebuilt, int(wal_bytes), len(keys))
+    return [*_results(grown, rebuilt, int(wal_bytes), len(keys)), archived]
+
+
+async def _archive_per_event(connection: Connection, folder: Path) -> Result:
+    """As the worker archives a month; the limit is the length of its line before it is compressed."""
+    async with connection.transaction():
+        last = (await list_partitions(connection, EVENTS))[-1]
+        writer = ArchiveWriter(folder, EVENTS, last)
+        plain = 0
+        async for lines in read_lines(connection, EVENTS, ALWAYS, last.end):
+            writer.write(lines)
+            plain += sum(map(len, lines)) + len(lines)
+    writer.verify()
+    found = writer.finish(utc_now())
+    return Result("archive_per_event", found.byte_count / found.row_count, "bytes", plain / found.row_count)
 
 
 def _subtract(after: dict[str, Size], before: dict[str, Size]) -> dict[str, Size]:

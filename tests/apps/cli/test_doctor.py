@@ -27,6 +27,7 @@ from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.events.invariants import INVARIANTS as EVENTS
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, new_id, utc_now
+from tonne.selling.accounts.waiting import WAITING as KEYS_WAITING
 from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
 
 
@@ -280,7 +281,7 @@ def test_every_check_is_tested_and_says_what_to_do() -> None:
 
 # Checks whose tests are with their package.
 ELSEWHERE = {
-    *(check.name for check in (*REFUNDS_WAITING, *LOG_WAITING)),
+    *(check.name for check in (*REFUNDS_WAITING, *LOG_WAITING, *KEYS_WAITING)),
     "someone is mailed about problems with live cards",
     "live orders are within the credit limits of their accounts",
     "live invoices are not held back by missing settings",

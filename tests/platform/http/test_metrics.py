@@ -197,6 +197,8 @@ ROWS = {
     "beneficiary, in_service_name, status, opened_at, close_at) "
     "SELECT mode, 'par_1', id, project_id, 0, 2, 1, 'x', true, 'open', now(), now() FROM lots "
     "WHERE mode = 'test' LIMIT 1",
+    "expiring_keys": "UPDATE api_keys SET last_used_at = now(), expires_at = now() + interval '2 days' "
+    "WHERE id IN (SELECT id FROM api_keys WHERE mode = 'test' LIMIT 1)",
     "events": "UPDATE webhooks SET due_at = now()",
     "events_failing": "UPDATE webhooks SET due_at = now(), failing_since = now()",
     "events_parked": "INSERT INTO webhook_parked (organisation_id, webhook_id, account_id, position, refusals, "

@@ -32,11 +32,12 @@ QUEUE_LABELS = {
     "parked_accounts": "Accounts parked at a webhook",
     "checkouts": "Checkouts to close",
     "certificate_mails": "Certificates to mail",
+    "expiring_keys": "API keys in use that expire within three days",
 }
 # No job works on these: they wait for a person, a customer or a receiver.
 FOR_PEOPLE = frozenset(
     {"failed_mails", "held_mails", "bank_transfers", "retirements", "failing_webhooks", "events_parked"}
-    | {"events_disabled"}
+    | {"events_disabled", "expiring_keys"}
 )
 
 

@@ -12,6 +12,7 @@ from tonne.platform.db.queues import WAITING as HOLD_WAITING
 from tonne.platform.db.schema.partitions import WAITING as PARTITIONS_WAITING
 from tonne.platform.db.server.clock_drift import WAITING as CLOCK_WAITING
 from tonne.platform.documents.mail.waiting import WAITING as MAILS_WAITING
+from tonne.selling.accounts.waiting import WAITING as KEYS_WAITING
 from tonne.selling.catalogue.waiting import WAITING as CATALOGUE_WAITING
 from tonne.selling.orders.waiting import WAITING as ORDERS_WAITING
 from tonne.supply.retirements.waiting import WAITING as RETIREMENTS_WAITING
@@ -23,6 +24,7 @@ ALL_WAITING = (
     *PARTITIONS_WAITING,
     *RETENTION_WAITING,
     *CATALOGUE_WAITING,
+    *KEYS_WAITING,
     *MAILS_WAITING,
     *ORDERS_WAITING,
     *PAYMENTS_WAITING,

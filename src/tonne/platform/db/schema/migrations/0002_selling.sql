@@ -140,6 +140,8 @@ CREATE TABLE api_keys (
     FOREIGN KEY (organisation_id, mode, default_account_id) REFERENCES accounts (organisation_id, mode, id)
 );
 
+CREATE INDEX api_keys_expiring ON api_keys (expires_at) WHERE revoked_at IS NULL AND replaced_by IS NULL;
+
 -- In test mode, customers get mail only at these addresses and at those of the organisation's admins.
 CREATE TABLE test_mail_addresses (
     organisation_id  text NOT NULL REFERENCES organisations,
