@@ -20,8 +20,9 @@ SHORT = ("worker-killed", "backup-two-days-old", "database-stopped")
 # How many times faster the rules are. Faster, a mail server is tried less often than the rule about it looks back. On a
 # machine that is busy with other things, processes start and answer too late for it: then choose less.
 FACTOR = float(os.environ.get("CHAOS_FACTOR", "30"))
-# The start of a process takes seconds that cannot be made shorter, so the rules must be slower.
-RESTART_FACTOR = 10.0
+# The start of a process, and the pauses of a job that fails, take seconds that cannot be made shorter, so the rules
+# must be slower: the job must have failed often enough long before it counts as stuck.
+RESTART_FACTOR = 6.0
 QUIET_MIN = 30.0
 # What Tonne's own intervals add to a limit, which do not get shorter: queues are read every five seconds.
 ALLOWANCE_S = 8.0
@@ -84,6 +85,7 @@ async def _scene(cluster: Cluster, factor: float) -> AsyncIterator[Scene]:
             yield Scene(service, monitoring, disk, factor)
         doctor.cancel()
         await asyncio.gather(doctor, return_exceptions=True)
+        await cluster.until_delivered()
         await service.stop()
         cluster.notes += [f"{count} x {outcome}" for outcome, count in sorted(service.answers.items())]
 

@@ -140,3 +140,47 @@ async def test_the_worst_forms_and_queries_of_pages(
     assert not sender.slow, "\n".join(sender.slow)
     # Pages of objects that exist, and forms that were read.
     assert seen[200] + seen[422] > 100
+
+
+# As many rows as an export reads at once, or more.
+COPIES = """
+CREATE TEMP TABLE copies AS
+SELECT {table}.*, number FROM (SELECT * FROM {table} LIMIT 1) AS {table}, generate_series(1, {count}) AS number;
+UPDATE copies SET {changes};
+ALTER TABLE copies DROP number;
+INSERT INTO {table} SELECT * FROM copies;
+DROP TABLE copies;
+"""
+PARCELS = """
+INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, beneficiary,
+                     in_service_name, status, opened_at)
+SELECT mode, 'par_' || number, id, project_id, number, 1, 1, 'Beneficiary', true, 'to_retire', now()
+FROM (SELECT * FROM lots WHERE mode = 'test' LIMIT 1) AS lot, generate_series(1, 1200) AS number
+"""
+NUMBERED = "'x_' || lpad(number::text, 26, '0')"
+
+
+async def test_files_of_many_rows_are_made_in_small_steps(
+    services: Services, app: AsgiApp, browser: httpx.AsyncClient, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    organisation_id, cookies = ids["organisation_id"], browser.cookies.items()
+    entry = (
+        f"id = {NUMBERED}, organisation_id = '{organisation_id}', mode = 'test', after = '{{\"name\": \"Some text\"}}'"
+    )
+    async with services.database.transaction() as tx:
+        for table, count, changes in (
+            ("orders", 1_200, f"id = {NUMBERED}, idempotency_key = {NUMBERED}"),
+            ("audit_log", 5_500, entry),
+        ):
+            await tx.execute(COPIES.format(table=table, count=count, changes=changes))
+        await tx.execute(PARCELS)
+    cookie = "; ".join(f"{name}={value}" for name, value in cookies).encode()
+    files = [f"/dashboard/test/{organisation_id}{each}" for each in ("/orders.csv", "/audit/export")]
+    files += [f"/operator/test{each}" for each in ("/orders.csv", "/audit/export", "/retirements/export")]
+    with measured_steps(monkeypatch) as steps:
+        sender = Sender(app, "", steps)
+        for path in files:
+            assert await sender.send(path, "GET", path, cookie=cookie) == 200, path
+            print(path, sender.received, steps.longest_s)
+            assert sender.received > 100_000, path
+    assert not sender.slow, "\n".join(sender.slow)

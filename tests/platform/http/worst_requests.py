@@ -48,6 +48,8 @@ class Sender:
     def __init__(self, app: AsgiApp, key: str, steps: Steps) -> None:
         self._app, self._key, self._steps = app, key, steps
         self.sent = 0
+        # The length of the last response.
+        self.received = 0
         self.slow: list[str] = []
 
     async def send(
@@ -94,6 +96,9 @@ class Sender:
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":
                 statuses.append(message["status"])
+                self.received = 0
+            else:
+                self.received += len(message["body"])
 
         await self._app(scope, receive, send)
         return statuses[0]

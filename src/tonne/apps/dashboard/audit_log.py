@@ -1,6 +1,6 @@
 """The pages of the audit log, of one organisation or of all, and their filter, which is kept in the address."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
@@ -9,8 +9,17 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import Form, MemberViewer, OperatorViewer
-from tonne.apps.lookup.audit_text import MAX_EXPORTED, AuditRow, audit_csv, audit_rows, find_actor_names, shown_urls
+from tonne.apps.lookup.audit_text import (
+    CSV_HEAD,
+    MAX_EXPORTED,
+    AuditRow,
+    audit_rows,
+    csv_rows,
+    find_actor_names,
+    shown_urls,
+)
 from tonne.platform.db.database import Connection
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.events.audit.store import AuditFilter, AuditPage, StoredEntry
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode, replace
@@ -18,6 +27,7 @@ from tonne.platform.values.paging import START, Position, make_cursor, parse_cur
 
 V = TypeVar("V", bound=MemberViewer | OperatorViewer)
 PAGE = 50
+EXPORT_PAGE = 500
 # Parts of the log that an export reads at most, each of some thousand entries.
 MAX_SCANS = 50
 FIELDS = ("actor", "action", "subject", "organisation", "from", "to")
@@ -106,16 +116,24 @@ class AuditLog(DashboardPage, Generic[V], frozen=True):
         search = AuditSearch.of(viewer.request)
         if search.form.faults:
             return await self.show(viewer)
-        entries, start = list[StoredEntry](), START
-        async with self.database.connection() as connection:
-            for _ in range(MAX_SCANS):
-                page = await self.read(connection, viewer, search, start, limit=MAX_EXPORTED - len(entries))
-                entries += page.entries
-                if page.next_start is None or len(entries) >= MAX_EXPORTED:
-                    break
-                start = page.next_start
-            shown = _shown(viewer, entries)
-            return audit_csv(await _rows(connection, viewer, shown), shown)
+        headers = {"Content-Disposition": 'attachment; filename="audit-log.csv"', "Cache-Control": "no-store"}
+        return Response(b"", 200, b"text/csv; charset=utf-8", headers, stream=self._parts(viewer, search))
+
+    async def _parts(self, viewer: V, search: AuditSearch) -> AsyncGenerator[bytes]:
+        yield csv_text([CSV_HEAD]).encode()
+        exported, start = 0, START
+        for _ in range(MAX_SCANS + MAX_EXPORTED // EXPORT_PAGE):
+            limit = min(EXPORT_PAGE, MAX_EXPORTED - exported)
+            async with self.database.connection() as connection:
+                page = await self.read(connection, viewer, search, start, limit=limit)
+                shown = _shown(viewer, page.entries)
+                rows = await _rows(connection, viewer, shown)
+            if rows:
+                yield csv_text(csv_rows(rows, shown)).encode()
+            exported += len(rows)
+            if page.next_start is None or exported >= MAX_EXPORTED:
+                return
+            start = page.next_start
 
 
 def _shown(viewer: MemberViewer | OperatorViewer, entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:

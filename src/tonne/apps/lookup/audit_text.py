@@ -1,17 +1,15 @@
 """The entries of the audit log as people read them: who, what, and which values changed; also as CSV."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.events.audit.store import StoredEntry
-from tonne.platform.http.route import Response
 from tonne.platform.values.context import Actor, ActorKind, Mode, same_named, to_wire
 from tonne.selling.users.names import find_operators
 
@@ -149,23 +147,20 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
 
 # Entries in one file, the newest.
 MAX_EXPORTED = 5_000
-_COLUMNS = (
+CSV_HEAD = (
     *("time", "actor", "actor_id", "address", "action", "subject_id", "organisation_id", "mode"),
     *("before", "after", "details", "id"),
 )
 
 
-def audit_csv(rows: Sequence[AuditRow], entries: Iterable[StoredEntry]) -> Response:
+def csv_rows(rows: Sequence[AuditRow], entries: Iterable[StoredEntry]) -> Iterator[Sequence[str]]:
     """`rows` and `entries` are the same, in the same order: a row hides what its reader may not see."""
-    lines: list[Iterable[str]] = [_COLUMNS]
     for row, entry in zip(rows, entries, strict=True):
         cells = (
             *(to_wire(row.at), row.actor, row.actor_id, row.address, row.action, row.subject_id),
             *(row.organisation_id, row.mode, *map(_json, (entry.before, entry.after, entry.details)), row.id),
         )
-        lines.append([escape_formula(cell or "") for cell in cells])
-    headers = {"Content-Disposition": 'attachment; filename="audit-log.csv"', "Cache-Control": "no-store"}
-    return Response(csv_text(lines).encode(), media_type=b"text/csv; charset=utf-8", headers=headers)
+        yield [escape_formula(cell or "") for cell in cells]
 
 
 def _json(values: dict[str, Any] | None) -> str:

@@ -1,6 +1,6 @@
 """A list of orders as CSV: exact values, one row per order."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from tonne.apps.lookup.find_orders import FoundOrder, ListedOrders
 from tonne.platform.documents.sheets.csv_text import csv_text
@@ -28,7 +28,7 @@ def csv_response(read_page: ReadPage, file_name: str, *, with_organisation: bool
     return Response(b"", 200, CSV, headers, _rows(read_page, with_organisation=with_organisation))
 
 
-async def _rows(read_page: ReadPage, *, with_organisation: bool) -> AsyncIterator[bytes]:
+async def _rows(read_page: ReadPage, *, with_organisation: bool) -> AsyncGenerator[bytes]:
     yield csv_text([(*HEAD, *(ORGANISATION_HEAD if with_organisation else ()))]).encode()
     start: Position | None = START
     while start is not None:

@@ -1,6 +1,6 @@
 """The certificates of an organisation, and its audit packs: ask for one, watch its progress, download it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -132,7 +132,7 @@ class AuditPacksPage(DashboardPage, frozen=True):
         await self.database.commit(remove_pack, pack, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/audit-packs?done=pack_deleted")
 
-    async def _parts(self, pack: AuditPack) -> AsyncIterator[bytes]:
+    async def _parts(self, pack: AuditPack) -> AsyncGenerator[bytes]:
         """Each piece by itself: a slow client does not keep a connection to the database."""
         number = 0
         while True:

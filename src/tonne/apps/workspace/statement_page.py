@@ -1,7 +1,9 @@
 """The statement of account of an organisation, and the receipts of its card payments."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+
+from msgspec import field
 
 from tonne.apps.dashboard.list_place import place_of, read_moment
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
@@ -15,10 +17,13 @@ from tonne.money.accounting.reports.account_statement import (
 )
 from tonne.money.accounting.reports.organisation_documents import find_card_payment, list_card_payments
 from tonne.money.invoices.documents.parties import seller_of
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response
+from tonne.platform.process.cost import give_place_back
 from tonne.selling.users.model import Right
 
 PAGE = 30
@@ -30,7 +35,14 @@ END = datetime(9999, 1, 1, tzinfo=UTC)
 CSV_HEAD = ("date", "entry", "reference", "text", "amount", "balance", "currency")
 
 
+# Files of one organisation that are sent at a time: each keeps a connection and a snapshot of the database, for as
+# long as its reader takes. Others wait, and get 429.
+FILES_AT_ONCE, FILE_WAITS_S = 2, 5.0
+
+
 class StatementPage(DashboardPage, frozen=True):
+    files: FairShare = field(default_factory=lambda: FairShare(FILES_AT_ONCE, FILE_WAITS_S))
+
     def section(self) -> OrganisationSection:
         pages = {
             "/statement": self.show,
@@ -54,20 +66,16 @@ class StatementPage(DashboardPage, frozen=True):
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
         return Response(b"", 200, b"text/csv; charset=utf-8", headers, stream=self._csv_parts(viewer, days))
 
-    async def _csv_parts(self, viewer: MemberViewer, days: tuple[date, date]) -> AsyncIterator[bytes]:
-        yield csv_text([CSV_HEAD]).encode()
-        async with self.database.long_snapshot() as tx:
-            balances = await statement_store.sum_statement(tx, viewer.tenant, *days)
-            for balance in balances:
-                currency = balance.currency
-                opening, closing = (signed_amount(m, currency) for m in (balance.opening_minor, balance.closing_minor))
-                yield csv_text([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)]).encode()
-                batches = statement_store.read_statement_entries(
-                    tx, viewer.tenant, days=days, balance=balance, limit=None
-                )
-                async for batch in batches:
-                    yield csv_text(_csv_row(entry, currency) for entry in batch).encode()
-                yield csv_text([(days[1].isoformat(), "closing_balance", "", "", "", closing, currency)]).encode()
+    async def _csv_parts(self, viewer: MemberViewer, days: tuple[date, date]) -> AsyncGenerator[bytes]:
+        give_place_back()
+        await self.files.enter(viewer.organisation_id)
+        try:
+            async with self.database.long_snapshot() as tx:
+                yield csv_text([CSV_HEAD]).encode()
+                async for text in _entries(tx, viewer, days):
+                    yield text.encode()
+        finally:
+            self.files.leave(viewer.organisation_id)
 
     async def pdf(self, viewer: MemberViewer) -> Response:
         form, days = self._period(viewer.request)
@@ -159,6 +167,17 @@ def _other_periods(days: tuple[date, date], today: date) -> list[tuple[str, date
         found.append((f"{after:%B %Y}", after, min(today, last_after)))
     found.append((f"All of {first.year}", date(first.year, 1, 1), date(first.year, 12, 31)))
     return [each for each in found if each[1:] != days]
+
+
+async def _entries(tx: Connection, viewer: MemberViewer, days: tuple[date, date]) -> AsyncIterator[str]:
+    for balance in await statement_store.sum_statement(tx, viewer.tenant, *days):
+        currency = balance.currency
+        opening, closing = (signed_amount(m, currency) for m in (balance.opening_minor, balance.closing_minor))
+        yield csv_text([(days[0].isoformat(), "opening_balance", "", "", "", opening, currency)])
+        batches = statement_store.read_statement_entries(tx, viewer.tenant, days=days, balance=balance, limit=None)
+        async for batch in batches:
+            yield csv_text(_csv_row(entry, currency) for entry in batch)
+        yield csv_text([(days[1].isoformat(), "closing_balance", "", "", "", closing, currency)])
 
 
 def _csv_row(entry: statement_store.StatementEntry, currency: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +23,7 @@ from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.rate_limit import TokenBuckets
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit, format_tonnes, to_grams
@@ -160,7 +161,7 @@ class Exports:
         period = await self._period(request, page)
         catalogue = await self._figures.catalogues.current(page.scope.mode)
         totals = await self._figures.reads.read(lambda tx: figure_store.list_totals(tx, page.scope, period))
-        body = _csv([TOTAL_COLUMNS, *(_total_row(total, catalogue) for total in totals)])
+        body = await in_turn(lambda: _csv([TOTAL_COLUMNS, *(_total_row(total, catalogue) for total in totals)]))
         return Response(body, media_type=CSV, headers=_file(page, period, "totals", "csv"))
 
     async def retirements_csv(self, request: Request, page: SustainabilityPage) -> Response:
@@ -172,7 +173,7 @@ class Exports:
         headers = _file(page, period, "retirements", "csv")
         return Response(b"", media_type=CSV, headers=headers, stream=self._retirements(page, period))
 
-    async def _retirements(self, page: SustainabilityPage, period: FigurePeriod) -> AsyncIterator[bytes]:
+    async def _retirements(self, page: SustainabilityPage, period: FigurePeriod) -> AsyncGenerator[bytes]:
         """In batches, so that neither memory nor a connection is held for the whole file."""
         yield _csv([RETIREMENT_COLUMNS])
         start: Position | None = START

@@ -1,6 +1,7 @@
 """The ASGI interface between the server, the middleware and the application."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from typing import Any
 
 from tonne.platform.http.route import Response
@@ -21,7 +22,10 @@ async def send_response(response: Response, send: Send, *, head_only: bool = Fal
         if response.stream is None:
             headers.append((b"content-length", b"%d" % len(response.body)))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    if response.stream is not None and not head_only:
-        async for part in response.stream:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+    if response.stream is not None:
+        # A client that has gone must not keep what the stream holds.
+        async with aclosing(response.stream):
+            if not head_only:
+                async for part in response.stream:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b"" if head_only else response.body})

@@ -1,6 +1,6 @@
 """Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
 from enum import Enum, auto
 from operator import itemgetter
@@ -48,8 +48,9 @@ class Response(msgspec.Struct):
     media_type: bytes = JSON
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     # Instead of `body`, for long files: sent part by part, without a length. If it fails, the connection is closed
-    # before the end, so that the client does not take a part for the whole.
-    stream: AsyncIterator[bytes] | None = None
+    # before the end, so that the client does not take a part for the whole. Each part is admitted and charged like a
+    # request; a refusal before the first one is the response.
+    stream: AsyncGenerator[bytes] | None = None
     # Values of `Set-Cookie` in addition to the one in `headers`.
     cookies: Sequence[str] = ()
 

@@ -3,9 +3,10 @@
 import asyncio
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import aclosing
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import structlog
 
@@ -33,6 +34,9 @@ MAX_HALF_READ = 100
 CROWDED_WITHIN_S = 3.0
 CROWDED_BYTES = 16 * 1024
 
+# Until the next part of a file tries again to get a turn.
+_PART_RETRY_S = 1.0
+
 _TOO_MANY_INCOMPLETE = "Too many requests with an incomplete body from this address. Send whole requests."
 
 # Errors below these paths are always JSON.
@@ -41,6 +45,7 @@ _API_PATHS = ("/v1/", "/gateways/", "/metrics", "/health/", "/openapi.json")
 # They are answered however busy the process is, and are not charged to anybody.
 _OPERATOR_PATHS = frozenset({"/health/live", "/health/ready", "/metrics"})
 
+T = TypeVar("T")
 Lifecycle = Callable[[], Awaitable[None]]
 # Calls the endpoint, unless the Idempotency-Key was used before.
 RespondOnce = Callable[[Route, Request, str], Awaitable[Response]]
@@ -166,15 +171,39 @@ class Application:
             return response
 
     async def _call_admitted(self, route: Route, request: Request, seen: dict[str, Any], payer: str) -> Response:
-        has_place = route.takes_fair_share
-        await self._admission.enter(payer, takes_place=has_place)
+        await self._admission.enter(payer, takes_place=route.takes_fair_share)
+        response = await self._charge(payer, self._call(route, request, seen), has_place=route.takes_fair_share)
+        if response.stream is not None:
+            await self._admission.enter(payer)
+            first = await self._charge(payer, _next(response.stream))
+            response.stream = self._send_parts(payer, first, response.stream)
+        return response
+
+    async def _charge(self, payer: str, work: Coroutine[Any, Any, T], *, has_place: bool = True) -> T:
+        """What has been admitted."""
         cost = Cost(payer, partial(self._admission.leave, payer, 0) if has_place else None)
         token = COST.set(cost)
         try:
-            return await Metered(self._call(route, request, seen), cost)
+            return await Metered(work, cost)
         finally:
             COST.reset(token)
             self._admission.leave(payer, cost.ns, takes_place=cost.give_back is not None)
+
+    async def _send_parts(self, payer: str, part: bytes | None, others: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        """Each part waits for its turn; the time in which a slow client reads it is free."""
+        async with aclosing(others):
+            while part is not None:
+                yield part
+                await self._enter_again(payer)
+                part = await self._charge(payer, _next(others))
+
+    async def _enter_again(self, payer: str) -> None:
+        """A file that has begun is not cut off because others wait."""
+        while True:
+            try:
+                return await self._admission.enter(payer)
+            except errors.RateLimited:
+                await asyncio.sleep(_PART_RETRY_S)
 
     async def _call(self, route: Route, request: Request, seen: dict[str, Any]) -> Response:
         # With an escape the name may be spelt differently.
@@ -231,6 +260,10 @@ class Application:
         finally:
             limit.end()
             _subtract(self._not_begun, name, 1)
+
+
+async def _next(parts: AsyncGenerator[bytes]) -> bytes | None:
+    return await anext(parts, None)
 
 
 async def _read_rest(receive: Receive, message: Message, max_bytes: int) -> bytes:

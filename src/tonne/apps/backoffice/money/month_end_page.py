@@ -1,6 +1,6 @@
 """Month end: what is still open, the sums of the journal, and the exports for the books."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, date, datetime
 
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
@@ -54,7 +54,7 @@ class MonthEndPage(DashboardPage, frozen=True):
         stream = self._stream(FILES[name], read_journal.month_period(viewer.mode, month))
         return Response(b"", 200, f"{FILES[name].media_type}; charset=utf-8".encode(), headers, stream=stream)
 
-    async def _stream(self, file: BookFile, period: read_journal.Period) -> AsyncIterator[bytes]:
+    async def _stream(self, file: BookFile, period: read_journal.Period) -> AsyncGenerator[bytes]:
         """From one snapshot, on a connection of its own: a slow reader holds it until the end."""
         held, size = list[str](), 0
         async with self.database.long_snapshot() as tx:

@@ -7,6 +7,7 @@ from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot, bar_of_project
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
@@ -51,7 +52,7 @@ class SupplyPage(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             lots = [each for each in await list_lots(connection, viewer.mode) if not each.allocated_grams]
         headers = {"Content-Disposition": 'attachment; filename="lots.csv"', "Cache-Control": "no-store"}
-        return Response(export_lots(lots), media_type=b"text/csv; charset=utf-8", headers=headers)
+        return Response(await in_turn(export_lots, lots), media_type=b"text/csv; charset=utf-8", headers=headers)
 
     async def show_project(self, viewer: OperatorViewer) -> Response:
         project_id, after = viewer.request.path("project_id"), viewer.request.query("after")[0] or ""

@@ -18,6 +18,7 @@ from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
 from tonne.platform.documents.sheets.columns import CellError
 from tonne.platform.events.notification import WorkKind
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.supply.retirements.confirmations.confirm_lines import LineFault
@@ -207,7 +208,7 @@ class RetirementDeskPage(DashboardPage, frozen=True):
         tasks = await self.database.run(list_tasks_any_account, viewer.mode)
         name = f"retirements-{viewer.mode}-{self.clock():%Y-%m-%d}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
-        return Response(export_tasks(tasks), media_type=_CSV, headers=headers)
+        return Response(await in_turn(export_tasks, tasks), media_type=_CSV, headers=headers)
 
     async def upload(self, viewer: OperatorViewer, form: Form) -> Response:
         file = read_upload(viewer.request, form, "confirmations", "tonne retirement import")

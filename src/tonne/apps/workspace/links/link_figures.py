@@ -1,6 +1,6 @@
 """The figures of offset links: opened, begun and paid by day or month, with the chart; by day and link as CSV."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -161,7 +161,7 @@ class LinkExport(Struct, frozen=True):
         parts = self._parts(account, link_id, first, today)
         return Response(b"", 200, b"text/csv; charset=utf-8", headers, parts)
 
-    async def _parts(self, account: Account, link_id: str | None, first: date, last: date) -> AsyncIterator[bytes]:
+    async def _parts(self, account: Account, link_id: str | None, first: date, last: date) -> AsyncGenerator[bytes]:
         yield csv_text([HEAD]).encode()
         while first <= last:
             until = min(last, first + PART - timedelta(days=1))
