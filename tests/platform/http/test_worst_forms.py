@@ -181,6 +181,5 @@ async def test_files_of_many_rows_are_made_in_small_steps(
         sender = Sender(app, "", steps)
         for path in files:
             assert await sender.send(path, "GET", path, cookie=cookie) == 200, path
-            print(path, sender.received, steps.longest_s)
             assert sender.received > 100_000, path
     assert not sender.slow, "\n".join(sender.slow)
