@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.channels.webhooks.relay import Relay, relayed_services
 from tests.channels.webhooks.stage import Stage, Worker
@@ -51,6 +52,29 @@ async def test_operations_7_a_response_during_an_outage_is_settled_when_the_data
     row = await stage.row(hook)
     assert row["acknowledged_count"] == sum(attempt["acknowledged"] for attempt in await stage.attempts(hook))
     assert row["refused_count"] == (status == 500)
+
+
+async def test_operations_7_an_outage_that_is_longer_than_the_lease_is_no_crash(
+    server: Server, stage: Stage, receiver: Receiver
+) -> None:
+    released = asyncio.Event()
+    receiver.next(after(released, reply(200)))
+    await stage.register(receiver.url)
+    ids = await stage.emit(stage.one)
+    name = await stage.fetchval("SELECT current_database()")
+    async with relayed_services(server.url(name), stage.change(webhook_lease_s=0.3)) as (relay, services):
+        worker = Worker(services)
+        await receiver.count(1)
+        relay.shut()
+        with capture_logs() as lines:
+            released.set()
+            await asyncio.wait(services.deliverer._busy)
+            assert [line["event"] for line in lines if line["log_level"] == "error"] == []
+        await relay.open()
+        await receiver.arrived(lambda: len(receiver.events) == 2, RESUMES_WITHIN_S)
+        await stage.idle()
+        await worker.stop()
+    assert [event["event_id"] for event in receiver.events] == ids * 2
 
 
 async def test_operations_7_a_settlement_whose_response_was_lost_counts_once(server: Server, stage: Stage) -> None:

@@ -150,8 +150,10 @@ class Deliverer:
     async def _run_turn(self, lease: Lease) -> None:
         try:
             await self._deliver(lease)
-        except Exception:  # noqa: BLE001 - an error of one webhook must not stop the others
-            _log.exception("delivery_crashed", webhook_id=lease.id)
+        except Exception as error:  # noqa: BLE001 - an error of one webhook must not stop the others
+            # The database may be away for longer than the lease.
+            if not log_outage(error):
+                _log.exception("delivery_crashed", webhook_id=lease.id)
         finally:
             if self._slots.release(lease):
                 self._search_again()
