@@ -54,6 +54,10 @@ EXCEPTIONS = {
         "servers notice imported factors after some seconds; tests/estimates calculates transactions"
     ),
     ("docs/bank.md", "tonne invoice import-statement"): "needs a statement of a bank; tests/banking has some",
+    (
+        "docs/tax.md",
+        "$ tonne rates import-ecb",
+    ): "needs a file of the European Central Bank; tests/money/invoices/test_home_tax.py has one",
     ("docs/cards.md", "tonne card set ACCOUNT_ID --customer"): "needs a customer at Stripe",
     ("docs/production.md", "tonne check"): "the demo is not production, and the check says so; tests/cli runs it",
     (

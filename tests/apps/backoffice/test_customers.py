@@ -41,6 +41,22 @@ async def test_customers_are_found_by_name_person_tax_number_and_id(
     assert "No customer matches" in (await olga.get(f"{LIST}?q=nobody%3Cb%3E")).text
 
 
+async def test_a_check_of_the_vat_id_is_recorded_and_shown(olga: Person, services: Services, page: str) -> None:
+    organisation_id = page.rpartition("/")[2]
+    assert "Check of the VAT ID" not in (await olga.get(page)).text
+    statement = "INSERT INTO tax_profiles (organisation_id, country, tax_id) VALUES ($1, 'FR', 'FR83404833048')"
+    await execute(services, statement, organisation_id)
+    assert "Never checked" in (await olga.get(page)).text
+    answer = await olga.submit(f"{page}/vat-check", outcome="valid", consultation_number="WAPI7")
+    assert answer.headers["location"].endswith("?done=vat_check_recorded")
+    shown = (await olga.get(page)).text
+    assert "Valid</span>" in shown
+    assert 'by hand, <span class="id">WAPI7</span>' in shown
+    assert await newest(services) == ("user", "vat_check.recorded")
+    await olga.submit(f"{page}/vat-check", outcome="invalid", consultation_number="")
+    assert "Invalid</span>" in (await olga.get(page)).text
+
+
 async def test_the_list_has_pages(olga: Person, services: Services) -> None:
     await execute(
         services,

@@ -15,6 +15,7 @@ from tonne.apps.lookup.customer_store import Customer, search_customers_any_acco
 from tonne.channels.public_pages.change_page import close_customer, reopen_customer
 from tonne.channels.webhooks.model import Progress, Webhook
 from tonne.channels.webhooks.registration_store import list_webhooks, read_progress
+from tonne.money.invoices.documents.seller_details import vat_id_of
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.store import AuditFilter, search_entries_any_account
 from tonne.platform.http.lists import Paging
@@ -27,6 +28,7 @@ from tonne.selling.accounts.errors import FeeRateInvalid
 from tonne.selling.accounts.organisations import change_organisation
 from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, check_fee_rate, open_organisation
 from tonne.selling.accounts.tax.tax_profile import find_tax_profile
+from tonne.selling.accounts.tax.vat_checks import VatAnswer, VatOutcome, find_vat_check, is_checked, record_vat_check
 from tonne.selling.orders.totals.totals import BOUGHT, OPEN, OrderTotal, list_totals
 from tonne.selling.users.link_store import list_invitations
 from tonne.selling.users.links import invite
@@ -157,6 +159,7 @@ class CustomerPage(DashboardPage, frozen=True):
                 f"{BASE}/fee": self.set_fee,
                 f"{BASE}/close": self.close,
                 f"{BASE}/reopen": self.reopen,
+                f"{BASE}/vat-check": self.record_vat_check,
                 f"{BASE}/admins": self.add_admin,
                 f"{BASE}/admins/remove": self.remove_admin,
             },
@@ -171,6 +174,19 @@ class CustomerPage(DashboardPage, frozen=True):
         async with self.database.transaction() as tx:
             await change_organisation.set_fee_rate(tx, customer.id, rate, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}/customers/{customer.id}?done=fee")
+
+    async def record_vat_check(self, viewer: OperatorViewer, form: Form) -> Response:
+        """What the operator has read in the register about the VAT id of the customer."""
+        customer = await self._find(viewer.request)
+        profile = await self.database.run(find_tax_profile, customer.id)
+        outcome = VatOutcome.VALID if form.value("outcome") == VatOutcome.VALID else VatOutcome.INVALID
+        answer = VatAnswer(outcome, consultation_number=form.value("consultation_number") or None)
+        async with self.saving(form) as tx:
+            by = viewer.actor.at(self.clock())
+            await record_vat_check(tx, profile.tax_id or "", vat_id_of(self.settings), answer, by=by)
+        if form.faults:
+            return await self.show(viewer, form)
+        return see_other(f"{viewer.base}/customers/{customer.id}?done=vat_check_recorded")
 
     async def add_admin(self, viewer: OperatorViewer, form: Form) -> Response:
         customer = await self._find(viewer.request)
@@ -250,9 +266,12 @@ class CustomerPage(DashboardPage, frozen=True):
             entries = (await search_entries_any_account(connection, customer.id, search, START, AUDIT_ENTRIES)).entries
             names = await find_actor_names(connection, None, entries)
             keys = [key for key in await lookup.list_keys(connection, customer.id) if key.scope.mode is viewer.mode]
+            tax = await find_tax_profile(connection, customer.id)
             values: dict[str, Any] = {
                 "details": await lookup.require_organisation(connection, customer.id),
-                "tax": await find_tax_profile(connection, customer.id),
+                "tax": tax,
+                "has_register": is_checked(tax.tax_id),
+                "vat_check": await find_vat_check(connection, tax.tax_id),
                 "keys": sorted(keys, key=lambda key: (key.revoked_at is not None, key.created_at)),
                 "webhooks": await _webhooks(connection, customer.id, viewer.mode),
                 "members": await list_members(connection, customer.id),

@@ -37,6 +37,7 @@ NOTICES = {
     "passkey_removed": "The passkey is removed.",
     "token_revoked": "The token is revoked.",
     "second_factor_needed": "The operator area needs a second factor. Add a passkey or an authenticator app below.",
+    "vat_check_recorded": "The check is recorded. Invoices that wait for it are issued within a minute.",
     "customer_opened": "The customer is open, and the invitation to its owner is on its way.",
     "customer_closed": "The customer is closed. Its API keys stop working within 5 seconds.",
     "customer_reopened": "The customer is open again.",

@@ -5,6 +5,7 @@ from typing import Any
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work, approval
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
+from tonne.money.accounting.matching.assign_transfer import DIFFERENCES, GIVEN_UP
 from tonne.money.accounting.reports.organisation_documents import list_charges_of_invoice
 from tonne.money.bank.assignment_store import list_received_any_account
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
@@ -57,15 +58,17 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         ]
 
         async def work(tx: Connection) -> int:
-            if kind not in {*DifferenceKind}:
+            if kind not in DIFFERENCES:
                 await settle_invoice(tx, invoice, by=by, note=note)
                 return 0
-            booked = DifferenceKind(kind)
+            booked = None if kind == GIVEN_UP else DifferenceKind(kind)
             return await settle_with_difference(tx, invoice, booked, None, note=note, settings=self.settings, by=by)
 
         def all_effects(missing_minor: int) -> list[str]:
             if not missing_minor:
                 return [*effects, "A transfer that arrives later and names the invoice is matched to it."]
+            if kind == GIVEN_UP:
+                return [*effects, f"A credit note gives up {invoice.money(missing_minor)}, and corrects their tax."]
             return [*effects, f"{invoice.money(missing_minor)} are booked as {kind.replace('_', ' ')}, with their tax."]
 
         words = Wording("Mark as paid", "invoice_settled", all_effects)

@@ -12,7 +12,13 @@ from tonne.money.accounting.journal.import_payouts import (
     match_payout,
     reopen_and_unmatch,
 )
-from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
+from tonne.money.accounting.matching.assign_transfer import (
+    DIFFERENCES,
+    GIVEN_UP,
+    assign_short_transfer,
+    assign_transfer,
+    unassign_transfer,
+)
 from tonne.money.accounting.matching.import_statement import suggest_splits_any_account
 from tonne.money.accounting.matching.match_line import suggest_matches_any_account
 from tonne.money.bank.assignment_store import list_assignments_any_account
@@ -21,7 +27,7 @@ from tonne.money.bank.return_transfer import ReturnTo, return_transfer
 from tonne.money.bank.transfer_model import Assignment, BankReturn, Transfer
 from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.invoices.find_invoice import find_by_number_any_account
-from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
@@ -30,6 +36,11 @@ from tonne.selling.users.names import name_actors
 
 MAX_NOTE = 500
 ONE = "/money/transfers/{transfer_id}"
+_REST = {
+    DifferenceKind.BANK_FEES: "booked as bank fees, and its tax stays",
+    DifferenceKind.SMALL_DIFFERENCE: "booked as a small difference, and its tax stays",
+    GIVEN_UP: "given up by a credit note, which corrects its tax",
+}
 _FIELDS = (
     "invoice",
     "amount",
@@ -63,6 +74,7 @@ class TransferPage(ConfirmedPage, frozen=True):
         numbers = form.text("invoice", "Enter the number of an invoice.", longest=400).replace(",", " ").split()
         note = _optional(form, "note")
         minor = _amount(form, "amount", transfer)
+        difference = form.value("difference")
         try:
             async with self.database.connection() as connection:
                 invoices = [await find_by_number_any_account(connection, each, viewer.mode) for each in numbers]
@@ -79,18 +91,20 @@ class TransferPage(ConfirmedPage, frozen=True):
             lines = [f"{used} of the transfer go to {names}."]
             if any(each.status is InvoiceStatus.PAID for each in paid):
                 lines.append("Orders that wait for the payment are fulfilled.")
+            if difference in DIFFERENCES:
+                lines.append(f"The rest of the invoice is {_REST[difference]}.")
             if after.rest_minor:
                 lines.append(f"{after.rest} of the transfer are left: assign or return them next.")
             return lines
 
+        async def work(tx: Connection) -> tuple[Transfer, list[Invoice]]:
+            if difference not in DIFFERENCES or len(invoices) != 1:
+                return await assign_transfer(tx, transfer.id, invoices, minor, note=note, by=by)
+            [short] = invoices
+            return await assign_short_transfer(tx, transfer.id, short, difference, settings=self.settings, by=by)
+
         words = Wording("Match it", "transfer_assigned", effects)
-        return await self._take(
-            viewer,
-            form,
-            transfer,
-            words,
-            lambda tx: assign_transfer(tx, transfer.id, invoices, minor, note=note, by=by),
-        )
+        return await self._take(viewer, form, transfer, words, work)
 
     async def unassign(self, viewer: OperatorViewer, form: Form) -> Response:
         transfer, by = await self._find(viewer), viewer.actor.at(self.clock())

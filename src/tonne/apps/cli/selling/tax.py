@@ -42,7 +42,7 @@ def tax() -> None:
 
 @tax.group("rates")
 def tax_rates() -> None:
-    """Standard rates of VAT by country, for `tax_by_country`."""
+    """Standard rates of VAT by country."""
 
 
 @tax_rates.command("import")

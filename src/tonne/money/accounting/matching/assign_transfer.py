@@ -10,9 +10,10 @@ from tonne.money.bank.formats.identity import Identified, Verdict
 from tonne.money.bank.return_store import list_returns_of_transfer_any_account
 from tonne.money.bank.transfer_model import Assignment, ReturnStatus, Transfer
 from tonne.money.invoices.errors import AssignmentInvalid, DoubtfulLineNotFound
-from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus
+from tonne.money.invoices.settle_difference import settle_with_difference
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
-from tonne.money.invoices.store import mark_settled_by_hand
+from tonne.money.invoices.store import find_invoices_any_account, mark_settled_by_hand
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -50,6 +51,25 @@ async def assign_transfer(
         changed.append(named.invoice)
     await pay_orders_any_account(tx, settled, by.at)
     return transfer, changed
+
+
+# What becomes of the rest if a transfer is less than its invoice: a credit note gives it up. Without one, it is owed.
+GIVEN_UP = "credit_note"
+DIFFERENCES = (*DifferenceKind, GIVEN_UP)
+
+
+async def assign_short_transfer(
+    tx: Connection, transfer_id: str, invoice: Invoice, difference: str, *, settings: Settings, by: By
+) -> tuple[Transfer, list[Invoice]]:
+    """Assign all of a transfer to an invoice, and settle that: the rest is booked as one of the differences.
+
+    Call it last in the transaction. Raises AssignmentInvalid, DifferenceInvalid, CreditTooHigh.
+    """
+    note = f"less arrived: {difference.replace('_', ' ')}"
+    transfer, _ = await assign_transfer(tx, transfer_id, [invoice], None, note=note, by=by)
+    kind = None if difference == GIVEN_UP else DifferenceKind(difference)
+    await settle_with_difference(tx, invoice, kind, None, note=note, settings=settings, by=by)
+    return transfer, await find_invoices_any_account(tx, [invoice.id])
 
 
 async def _assign(
