@@ -14,7 +14,7 @@ from tests.money.invoices.test_taxed_invoices import FRENCH, FRENCH_ID, GERMAN_S
 from tests.support.command import Operator
 from tests.support.receivers import Delivery, Receiver, Reply, receiving, reply
 from tests.support.tls import Authority
-from tests.support.world import World
+from tests.support.world import World, add_account
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.lookup.order_view import describe_order
 from tonne.apps.wiring.channel_parts import ChannelParts
@@ -22,6 +22,7 @@ from tonne.money.accounting.reports.sales_list import read_sales_any_account, sa
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
+from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.tax.check_vat_ids import UNAVAILABLE_RETRY, CheckVatIds
 from tonne.selling.accounts.tax.vat_checks import VatOutcome, find_vat_check
 from tonne.selling.orders.model import HoldReason, Order
@@ -210,3 +211,30 @@ async def test_no_transaction_is_open_while_the_register_is_asked(
     await give_profile(billing, world, **FRENCH)
     assert await job_of(billing).run_once()
     assert open_ones == [0]
+
+
+async def test_a_consolidated_invoice_waits_for_the_proof_and_for_the_rate(
+    billing: Billing, world: World, operator: Operator
+) -> None:
+    await give_profile(billing, world, **FRENCH)
+    await billing.renew_rates()
+    async with billing.database.transaction() as tx:
+        scope = await add_account(tx, world.ours_live.scope.organisation_id, Mode.LIVE, currency="USD")
+    await billing.set_billing(scope, billing=BillingMode.MONTHLY)
+    order = await billing.place_order(scope)
+    await billing.work()
+    billing.clock.now += timedelta(days=32)
+    await billing.work()
+    assert await billing.fetchval("SELECT hold_reason FROM billing_groups") == HoldReason.VAT_CHECK_MISSING
+    await job_of(billing).run_once()
+    day = (billing.clock.now - timedelta(days=1)).date()
+    for reason in (HoldReason.EXCHANGE_RATE_MISSING, None):
+        billing.clock.now += HELD_BACK_RETRY
+        await billing.work()
+        assert await billing.fetchval("SELECT hold_reason FROM billing_groups") == reason
+        operator.does("rates", "set", "USD", "1.25", "--day", day.isoformat(), "--source", "Ministry")
+    record = (await billing.invoice(order)).read_record()
+    assert record.buyer.vat_check is not None
+    assert record.home is not None
+    assert (record.home.tax, record.home.rate, record.home.source) == ("0.00", "1.25", "Ministry")
+    assert record.taxes[0].home_net is not None
