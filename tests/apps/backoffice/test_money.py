@@ -188,31 +188,6 @@ async def test_suggested_matches_say_why(olga: Person, books: Billing, world: Wo
     assert "number in the text" in (await olga.get(f"{LIVE}/transfers/{part}")).text
 
 
-@pytest.mark.parametrize(
-    ("difference", "expected"),
-    [
-        ("", ("which is then open", 0, 0)),
-        ("bank_fees", ("booked as bank fees", 95, 0)),
-        ("small_difference", ("booked as a small difference", 95, 0)),
-        ("credit_note", ("given up by a credit note", 0, 95)),
-    ],
-)
-async def test_a_short_payment_is_matched_with_a_decision_about_the_rest(
-    olga: Person, books: Billing, world: World, difference: str, expected: tuple[str, int, int]
-) -> None:
-    await billed(books, world, 1)
-    await import_lines(olga, books, Line(DAY, 1300, "Rechnung 000001", reference="B1"))
-    path = f"{LIVE}/transfers/" + await books.fetchval("SELECT id FROM bank_transfers")
-    for page in (f"{LIVE}/inbox", path):
-        assert "€0.95 are missing:" in (await olga.get(page)).text
-    shown = await confirm(olga, f"{path}/assign", invoice="TN-LIVE-000001", difference=difference)
-    assert expected[0] in shown
-    [row] = await books.fetch("SELECT status, difference_minor, credited_minor FROM invoices")
-    assert (row["difference_minor"], row["credited_minor"]) == expected[1:]
-    assert row["status"] == ("paid" if difference else "open")
-    await books.check_invariants()
-
-
 async def test_a_file_with_errors_says_all_of_them(olga: Person, books: Billing) -> None:
     content = b"booked_on,amount,currency,payer,reference\nsoon,much,EUR,A,B\n2026-11-02,1.00,XXX,A,B\n"
     preview = (await upload(olga, books, content)).headers["location"]
