@@ -22,6 +22,10 @@ export interface Fault {
   documentation_url: string;
   /** Path of the invalid field or query parameter. Omitted if the whole request is meant. */
   field?: string | null | undefined;
+  /** Only of `charge_too_small`: the smallest amount that can be paid. */
+  minimum?: string | null | undefined;
+  /** Only of `charge_too_small`: the tonnes that `minimum` buys of the same bundles. */
+  quantity_at_minimum?: string | null | undefined;
 }
 
 /** Instead of a part of the response. `error` is the first of `errors`. */

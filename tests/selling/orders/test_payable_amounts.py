@@ -1,5 +1,6 @@
 """Prices that can be paid: what a card can be charged, prices that round to zero, rates that are too old."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -131,7 +132,12 @@ async def test_money_22_orders_below_the_minimum_charge_are_refused_for_cards_on
         for address in (path, f"{path}/quote"):
             refused = await card.post(address, body)
             assert (refused.status_code, codes(refused)) == (400, ["charge_too_small"]), address
-            assert "The minimum for a card payment is 0.50 EUR" in refused.json()["error"]["message"]
+            error = refused.json()["error"]
+            assert "The minimum for a card payment is 0.50 EUR" in error["message"]
+            smallest = (await card.post("/v1/orders/by-value/quote", {"value": error["minimum"]})).json()
+            assert (smallest["amount_due"], smallest["quantity"]) == ("0.50", error["quantity_at_minimum"])
+            exact = {"mass": {"amount": error["quantity_at_minimum"], "unit": "t"}}
+            assert (await card.post("/v1/orders/by-mass/quote", exact)).json()["amount_due"] == "0.50"
     assert await count_rows(populated_db) == before
     assert (await card.post("/v1/orders/by-value", {"value": "0.50"})).json()["total_cost"] == "0.50"
     assert (await invoice.post("/v1/orders/by-value", {"value": "0.01"})).status_code == 201
@@ -145,6 +151,10 @@ async def test_money_22_a_checkout_below_the_minimum_charge_says_so_at_once(
     link = await make_link(services, tenant.scope)
     page = await shopper.open(f"/offset/{link.id}", by="value", amount="0.40")
     assert "The minimum for a card payment is €0.50" in page.text
+    # One click fills in the smallest amount that a card can pay.
+    assert re.search(r"€0.50 retires [0-9.]+.kg</button>", page.text)
+    offered = await shopper.open(f"/offset/{link.id}", suggested="value:0.50")
+    assert "The minimum for a card payment" not in offered.text
     refused = await shopper.choose(link, by="value", amount="0.40")
     assert refused.status_code == 422
     assert "The minimum for a card payment is €0.50" in refused.text

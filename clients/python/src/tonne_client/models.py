@@ -38,6 +38,10 @@ class Fault(Model):
     """Where the documentation says when this code is used and what to do."""
     field: str | None
     """Path of the invalid field or query parameter. Omitted if the whole request is meant."""
+    minimum: str | None
+    """Only of `charge_too_small`: the smallest amount that can be paid."""
+    quantity_at_minimum: str | None
+    """Only of `charge_too_small`: the tonnes that `minimum` buys of the same bundles."""
 
 
 class Refusal(Model):

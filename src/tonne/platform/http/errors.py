@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from tonne.platform.values.context import Mode, Scope
+from tonne.platform.values.context import Mode, Scope, same_named
 from tonne.platform.values.errors import Fault, Kind, TonneError
 from tonne.platform.values.language import N_
 
@@ -48,6 +48,19 @@ class FaultOut(msgspec.Struct, omit_defaults=True):
         msgspec.Meta(
             description="Path of the invalid field or query parameter. Omitted if the whole request is meant.",
             examples=["mass.amount"],
+        ),
+    ] = None
+    minimum: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Only of `charge_too_small`: the smallest amount that can be paid.", examples=["0.50"]
+        ),
+    ] = None
+    quantity_at_minimum: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Only of `charge_too_small`: the tonnes that `minimum` buys of the same bundles.",
+            examples=["0.035561"],
         ),
     ] = None
 
@@ -248,7 +261,7 @@ class ServiceUnavailable(TonneError, kind=Kind.UNAVAILABLE, code="service_unavai
 
 def documented(faults: Iterable[Fault]) -> list[FaultOut]:
     page = f"{BASE_URL.get('')}/docs/errors/"
-    return [FaultOut(each.error_code, each.message, f"{page}#{each.error_code}", each.field) for each in faults]
+    return [same_named(FaultOut, each, documentation_url=f"{page}#{each.error_code}") for each in faults]
 
 
 def refusal_out(faults: Iterable[Fault]) -> RefusalOut:

@@ -27,6 +27,9 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     error_code: str
     message: str
     field: str | None = None
+    # Only of `charge_too_small`.
+    minimum: str | None = None
+    quantity_at_minimum: str | None = None
 
 
 class TonneError(Exception):

@@ -1,3 +1,6 @@
+import msgspec
+
+from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.errors import Kind, TonneError
 from tonne.platform.values.language import N_
 
@@ -115,13 +118,38 @@ class BelowMinimumOrder(TonneError, kind=Kind.INVALID, code="below_minimum_order
     message = N_("The order is smaller than the minimum. Choose a larger amount.")
 
 
+class SmallestPayment(msgspec.Struct, frozen=True):
+    """The smallest amount that a card can pay for some bundles, and what it buys of them."""
+
+    amount_minor: int
+    currency: str
+    quantity_grams: int
+
+
 class ChargeTooSmall(TonneError, kind=Kind.INVALID, code="charge_too_small"):
     """The order is paid by card, and its total or value is less than a card can be charged in this currency.
 
-    Order more at a time.
+    Order more at a time: `minimum` is the smallest amount that can be paid, and `quantity_at_minimum` the tonnes that
+    it buys of the same bundles.
     """
 
     message = N_("The total is less than a card can be charged. Choose a larger amount.")
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        field: str | None = None,
+        smallest: SmallestPayment | None = None,
+        **values: object,
+    ) -> None:
+        super().__init__(message, field=field, **values)
+        self.smallest = smallest
+        if smallest is not None:
+            minimum = format_money(smallest.amount_minor, smallest.currency)
+            quantity = format_tonnes(smallest.quantity_grams)
+            [fault] = self.faults
+            self.faults = (msgspec.structs.replace(fault, minimum=minimum, quantity_at_minimum=quantity),)
 
 
 class PriceChangeNotFound(TonneError, kind=Kind.NOT_FOUND, code="price_change_not_found"):

@@ -164,7 +164,7 @@ def price_offer(offer: LinkOffer, requested: PriceRequest) -> PricedOffer:
     try:
         priced = price(requested, offer.terms, offer.catalogue)
     except errors.ChargeTooSmall as error:
-        raise errors.ChargeTooSmall(error.template, field="amount", **error.values) from error
+        raise errors.ChargeTooSmall(error.template, field="amount", smallest=error.smallest, **error.values) from error
     except errors.BelowMinimumOrder as error:
         raise errors.BelowMinimumOrder(error.template, field="amount", **error.values) from error
     except errors.PriceUnavailable as error:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from babel import Locale
 from msgspec import Struct
 
 from tonne.channels.checkout.create_checkout import NAME_FIELD, PUBLIC_FIELD, collected
@@ -26,6 +27,8 @@ from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_
 from tonne.platform.values.context import replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
+from tonne.platform.web import visitor
+from tonne.selling.catalogue.errors import ChargeTooSmall
 from tonne.selling.catalogue.pictures.pictures import bundle_picture
 from tonne.selling.catalogue.prices.price import PriceRequest, price_for_display, tax_minor_on
 from tonne.selling.catalogue.selection import BundleChoiceIn
@@ -104,6 +107,26 @@ def _is_mix(offered: Sequence[Offered]) -> bool:
 _MAX_AMOUNT = 40
 # The query parameter of a button that fills in an amount: `quantity:1.5`.
 SUGGESTED = "suggested"
+
+
+class OfferedMinimum(Struct, frozen=True):
+    """The smallest amount that a card can pay, as a button shows it, and what the button fills in."""
+
+    suggested: str
+    amount: str
+    mass: str
+
+
+def smallest_payment(faults: Sequence[TonneError], locale: Locale) -> OfferedMinimum | None:
+    """None unless the amount is too small for a card."""
+    found = next((fault.smallest for fault in faults if isinstance(fault, ChargeTooSmall)), None)
+    if found is None:
+        return None
+    return OfferedMinimum(
+        f"{AmountUnit.VALUE}:{format_money(found.amount_minor, found.currency)}",
+        visitor.money(found.amount_minor, found.currency, locale),
+        visitor.rounded(found.quantity_grams, locale),
+    )
 
 
 class OffsetForm(Struct, frozen=True):

@@ -268,6 +268,7 @@ class OffsetPage(Struct, frozen=True, kw_only=True):
             currency=offer.terms.currency,
             decimal_sign=decimal_sign(language.locale),
             suggestions=self._suggestions(offer, filled),
+            smallest=offset_form.smallest_payment(faults, language.locale),
             account_beneficiary=offer.terms.beneficiary,
             is_taxed=offer.terms.tax.treatment is TaxTreatment.STANDARD,
             bundles=cards,

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import structs
 
 from tonne.platform.values.amounts import TaxTreatment, charge_unit, largest_net, minimum_charge, tax_on
+from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.values.message_values import MoneyValue
 from tonne.selling.accounts.model import PaymentMethod, Terms
@@ -67,7 +68,7 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     # The minimum applies to the charge. Orders that are billed together share one.
     is_charged = terms.payment_method is PaymentMethod.CARD and not terms.is_billed_together
     if is_charged and request.value_minor is not None:
-        _require_chargeable("value", request.value_minor, terms.currency)
+        _require_chargeable("value", request.value_minor, request, terms, catalogue)
     priced = _price(request, terms, catalogue)
     least = terms.minimum_order_minor
     if least is not None and priced.total_cost_minor < least:
@@ -78,7 +79,7 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
         )
     if is_charged:
         due = priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0)
-        _require_chargeable("total", due, terms.currency)
+        _require_chargeable("total", due, request, terms, catalogue)
     return priced
 
 
@@ -164,9 +165,35 @@ _TOO_SMALL = {
 }
 
 
-def _require_chargeable(name: str, amount_minor: int, currency: str) -> None:
-    least = minimum_charge(currency)
+# Tax is rounded, so that there may be no total cost that makes exactly the minimum with it.
+_TRIED_AMOUNTS = 5
+
+
+def _require_chargeable(
+    name: str, amount_minor: int, request: PriceRequest, terms: Terms, catalogue: Catalogue
+) -> None:
+    currency, least = terms.currency, minimum_charge(terms.currency)
     if amount_minor < least:
         raise errors.ChargeTooSmall(
-            _TOO_SMALL[name], amount=MoneyValue(amount_minor, currency), least=MoneyValue(least, currency)
+            _TOO_SMALL[name],
+            smallest=_find_smallest(request, terms, catalogue),
+            amount=MoneyValue(amount_minor, currency),
+            least=MoneyValue(least, currency),
         )
+
+
+def _find_smallest(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> errors.SmallestPayment | None:
+    """None without a price, and for masses of bundles, of which each was chosen."""
+    if request.masses is not None:
+        return None
+    least, unit = minimum_charge(terms.currency), _charge_unit(terms)
+    for value_minor in range(least, least + _TRIED_AMOUNTS * unit, unit):
+        by_value = PriceRequest(value_minor=value_minor, choices=request.choices)
+        try:
+            priced = _price(by_value, terms, catalogue)
+        except TonneError:
+            return None
+        due_minor = priced.total_cost_minor + (tax_minor_on(priced.total_cost_minor, terms) or 0)
+        if due_minor >= least:
+            return errors.SmallestPayment(due_minor, terms.currency, priced.quantity_grams)
+    return None
