@@ -35,7 +35,6 @@ from tonne.platform.db.database import Database
 from tonne.platform.db.session_settings import session_settings
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
-from tonne.platform.web.render import FIELD
 
 NAMES = ("pages", "commands", "jobs")
 ORDERS, QUICK_ORDERS = 200_000, 2_000
@@ -180,28 +179,20 @@ async def _get_pages(environment: Environment, cookies: Mapping[str, str]) -> Ou
     found += [(area, bases[area] + path.format(month=month)) for area, paths in FILES.items() for path in paths]
     for area, path in found:
         yield path, await _until_done(partial(_get, environment, path, cookies[area]))
-    totals = f"{bases[OPERATOR]}/month-end/{month}/totals"
-    yield totals, await _until_done(lambda: _get(environment, totals, cookies[OPERATOR], form=True))
 
 
-async def _get(environment: Environment, path: str, cookie: str, *, form: bool = False) -> str:
+async def _get(environment: Environment, path: str, cookie: str) -> str:
     """The problem, if there is one. A file that is cut off raises an error."""
-    return await asyncio.to_thread(_request, environment, path, cookie, form=form)
+    return await asyncio.to_thread(_request, environment, path, cookie)
 
 
-def _request(environment: Environment, path: str, cookie: str, *, form: bool) -> str:
+def _request(environment: Environment, path: str, cookie: str) -> str:
     connection = http.client.HTTPConnection(HOST, environment.port, timeout=600)
-    headers, body = {"Cookie": cookie}, ""
-    if form:
-        token = "b" * 22
-        headers["Cookie"] += f"; tonne={token}"
-        body = f"{FIELD}={token}"
-        headers["Content-Type"] = "application/x-www-form-urlencoded"
     try:
-        connection.request("POST" if form else "GET", path, body, headers)
+        connection.request("GET", path, headers={"Cookie": cookie})
         response = connection.getresponse()
         text = response.read()
-        return "" if response.status in {200, 303} else f"{response.status} {text[:200].decode(errors='replace')}"
+        return "" if response.status == 200 else f"{response.status} {text[:200].decode(errors='replace')}"
     except (OSError, http.client.HTTPException) as error:
         return repr(error)
     finally:

@@ -26,7 +26,7 @@ RESTART_FACTOR = 6.0
 QUIET_MIN = 30.0
 # What Tonne's own intervals add to a limit, which do not get shorter: queues are read every five seconds.
 ALLOWANCE_S = 8.0
-# An alert goes on for up to half an hour, and a receiver that failed for long is tried again after an hour or two.
+# An alert goes on for up to 35 minutes, and a receiver that failed for long is tried again after an hour or two.
 ENDS_WITHIN_MIN = 150.0
 DISK_MB = 4
 # The doctor runs hourly.

@@ -4,13 +4,17 @@ import asyncio
 import json
 import statistics
 import time
+from urllib.parse import urlencode
 
 from chaos.cluster import Cluster
-from chaos.model import Organisation
+from chaos.model import NotAsExpected, Organisation
+from chaos.operations.attackers import TOKEN, request
 from chaos.operations.visitors import HALF_BODY, connect_from
 from chaos.scenario import scenario
-from tests.support.people import sign_in_owner
+from tests.support.people import PASSWORD, password_hash, sign_in_owner
 from tests.support.processes import Process
+from tests.support.world import TESTER
+from tonne.selling.users.create_user import create_user
 
 FAMILY = "attack"
 HONEST = 150
@@ -18,6 +22,8 @@ HONEST_EVERY_S = 0.05
 HALF_SENT = 3000
 # What the slowest of a hundred honest requests may take: so many times the quiet one, and so much more.
 FACTOR, ALLOWANCE_S = 3.0, 0.05
+# People who sign in meanwhile, each once and from a network of their own.
+PEOPLE, SIGN_IN_WITHIN_S = 5, 5.0
 
 
 @scenario("all-at-once", within_s=120.0, family=FAMILY)
@@ -27,6 +33,8 @@ async def all_at_once(cluster: Cluster) -> None:
     honest, tenant = await cluster.open_organisation(1), await cluster.open_organisation(1)
     async with cluster.connection() as tx, tx.transaction():
         cookie = await sign_in_owner(tx, "owner@attackers.test", tenant.id)
+        for number in range(PEOPLE):
+            await create_user(tx, _email(number), "Ann Lee", password_hash=password_hash(), by=TESTER.now())
     cluster.start_worker()
     await cluster.place(honest, 5)
     await cluster.place(tenant, 5)
@@ -37,7 +45,10 @@ async def all_at_once(cluster: Cluster) -> None:
     cluster.supports.append(attackers)
     await asyncio.sleep(3)
     busy = await _be_honest(cluster, honest)
+    signed_in = [await _sign_in(cluster.port, number) for number in range(PEOPLE)]
     await asyncio.to_thread(attackers.stop)
+    cluster.notes.append(f"slowest of {PEOPLE} people to sign in: {max(signed_in) * 1000:.0f} ms")
+    cluster.require(max(signed_in) <= SIGN_IN_WITHIN_S, f"to sign in took {max(signed_in):.1f} s")
     found = json.loads(log.read_text(encoding="utf-8"))
     attacks(sum(count for _, _, count in found))
     for who in ("tenant", "user", "strangers"):
@@ -88,6 +99,27 @@ async def _be_honest(cluster: Cluster, organisation: Organisation) -> dict[str, 
         await asyncio.sleep(HONEST_EVERY_S)
     cluster.require(cluster.failed_requests == failed_before, "an honest request failed")
     return found
+
+
+def _email(number: int) -> str:
+    return f"person{number}@honest.test"
+
+
+async def _sign_in(port: int, number: int) -> float:
+    """The seconds until the person is signed in."""
+    form = urlencode({"form_token": TOKEN, "email": _email(number), "password": PASSWORD}).encode()
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": f"tonne={TOKEN}"}
+    started = time.monotonic()
+    reader, writer = await connect_from(port, f"127.2.0.{number + 1}")
+    try:
+        async with asyncio.timeout(60):
+            writer.write(request("POST", "/dashboard/sign-in", form, headers))
+            answer = await reader.read()
+    finally:
+        writer.transport.abort()
+    if not answer.startswith(b"HTTP/1.1 303"):
+        raise NotAsExpected(f"a person could not sign in: {answer[:300]!r}")
+    return time.monotonic() - started
 
 
 def _p99(seconds: list[float]) -> float:

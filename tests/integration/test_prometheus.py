@@ -99,6 +99,20 @@ def test_every_recording_is_used_and_every_cause_silences_its_symptoms() -> None
     assert set(re.findall(r"[a-z]+", " ".join(re.findall(r'symptom_of: ([a-z,"]+)', rules)))) == causes - {"order"}
 
 
+def test_a_cause_lasts_for_longer_than_its_symptoms_look_back() -> None:
+    """Otherwise the errors of an outage that is over page somebody, if there was another one some hours before."""
+    rules = yaml.safe_load((RULES / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    alerts = {rule["alert"]: rule for group in rules for rule in group["rules"] if "alert" in rule}
+    failing = alerts["TonneRequestsFail"]
+    # Both clauses need errors in their shorter window.
+    assert {"burn5m", "burn30m"} <= set(re.findall(r"burn\w+", failing["expr"]))
+    silencing = {"order", *failing["labels"]["symptom_of"].split(",")}
+    causes = {name: rule for name, rule in alerts.items() if rule["labels"].get("cause") in silencing}
+    lasting = {name: int(rule["keep_firing_for"].removesuffix("m")) for name, rule in causes.items()}
+    assert {name: minutes for name, minutes in lasting.items() if minutes <= 30} == {}
+    assert len(lasting) > 3
+
+
 def _board() -> dict[str, Any]:
     board: dict[str, Any] = json.loads(BOARD.read_text(encoding="utf-8"))
     return board
