@@ -214,7 +214,6 @@ BOUNDED = {
     "channels/webhooks/timeline.py LIST_DELIVERIES_OF_EVENT": "the attempts since one event",
     "money/accounting/journal/read_journal.py READ_POSTINGS": _STREAMED,
     "money/accounting/reports/sales_list.py LIST_SALES": _STREAMED,
-    "money/accounting/books/open_points.py FIND_FIRST_DOCUMENT": "the first row of each index",
     "money/accounting/reports/organisation_documents.py SUM_RECEIVED": "the invoices of one page",
     "money/accounting/reports/statement_store.py LIST_ENTRIES": _STATEMENT,
     "money/accounting/reports/statement_store.py LIST_PERIOD": _STATEMENT,

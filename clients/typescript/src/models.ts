@@ -1158,7 +1158,7 @@ export interface CreditNote {
   reason: string | null;
 }
 
-export type CreditCause = "cancellation" | "correction" | "refund";
+export type CreditCause = "cancellation" | "correction" | "dispute" | "refund";
 
 export interface CancelInput {
   /** Why the order is cancelled. Stored, and sent to those who were mailed its invoice. */

@@ -201,6 +201,6 @@ async def test_card_payments_have_receipts(
     assert "€5.00" in page
     [charge] = await scene.charges(order)
     receipt = (await rea.get(f"{base}/receipts/{charge['id']}")).text
-    for part in ("Receipt", "Offsets Ltd", "Hafen 7", order.id, "A test payment"):
+    for part in ("Payment confirmation", "Offsets Ltd", "Hafen 7", order.id, "A test payment"):
         assert part in receipt, part
     assert (await rea.get(f"{base.replace('/test/', '/live/')}/receipts/{charge['id']}")).status_code == 404

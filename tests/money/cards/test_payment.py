@@ -206,7 +206,7 @@ async def test_a_batch_takes_as_many_statements_as_a_single_order(
         counts.append(await _count_statements(scene))
         assert {await scene.status(order) for order in orders} == {"paid"}
     assert counts[0] == counts[1]
-    assert 0 < counts[0] <= 12
+    assert 0 < counts[0] <= 13
 
 
 async def _count_statements(scene: CardScene) -> int:

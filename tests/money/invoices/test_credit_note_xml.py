@@ -10,7 +10,7 @@ from tests.money.invoices.documents import BUYER, SELLER, document, line
 from tests.money.invoices.factur_x_rules import broken_rules
 from tests.money.invoices.test_factur_x import SEVERAL
 from tests.support.pdf_pages import page_texts
-from tonne.money.invoices.documents.electronic_credit_note import credited_tax
+from tonne.money.invoices.credit_notes.credit_note import CreditedOrder, TermsOfOrders, credited_taxes
 from tonne.money.invoices.documents.pdf import credit_note_pdf
 from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord, InvoiceRecord
 
@@ -18,6 +18,17 @@ STANDARD = document(line("standard", "19"))
 
 
 def credit(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> CreditNoteRecord:
+    return credit_orders(issued, [credited(total_minor, tax_minor)])
+
+
+def credited(total_minor: int, tax_minor: int, id_: str = "ord_1") -> CreditedOrder:
+    return CreditedOrder("acc_1", id_, "booking 77", total_minor - tax_minor, 0, tax_minor, total_minor)
+
+
+def credit_orders(
+    issued: InvoiceRecord, orders: list[CreditedOrder], terms: TermsOfOrders | None = None
+) -> CreditNoteRecord:
+    total_minor, tax_minor = sum(each.total_minor for each in orders), sum(each.tax_minor or 0 for each in orders)
     return CreditNoteRecord(
         number="CN-LIVE-000007",
         mode="live",
@@ -34,7 +45,7 @@ def credit(issued: InvoiceRecord, total_minor: int, tax_minor: int) -> CreditNot
         total=f"{total_minor / 100:.2f}",
         reason="Ordered twice",
         note=None,
-        credited_tax=credited_tax(issued, total_minor, tax_minor),
+        taxes=credited_taxes(issued, orders, terms),
     )
 
 
@@ -73,14 +84,20 @@ def test_the_page_names_rate_and_tax_ids() -> None:
         assert said in text
 
 
+def test_a_credit_note_of_several_rates_has_a_line_for_each() -> None:
+    orders = [credited(119, 19, "ord_1"), credited(214, 14, "ord_2")]
+    first, second = [(each.treatment, each.rate) for each in SEVERAL.taxes][:2]
+    record = credit_orders(SEVERAL, orders, {"ord_1": first, "ord_2": second})
+    assert [(each.net, each.tax) for each in record.taxes] == [("1.00", "0.19"), ("2.00", "0.14")]
+
+
 @pytest.mark.parametrize(
     "issued",
     [
-        SEVERAL,
         document(line(), seller=msgspec.structs.replace(SELLER, postal=None)),
         document(line(), buyer=msgspec.structs.replace(BUYER, postal=None)),
     ],
-    ids=["several rates", "seller", "buyer"],
+    ids=["seller", "buyer"],
 )
 def test_without_what_the_xml_needs_there_is_none(issued: InvoiceRecord) -> None:
     assert embedded(credit_note_pdf(credit(issued, 100, 0))) == []

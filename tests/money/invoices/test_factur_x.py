@@ -10,10 +10,10 @@ from lxml import etree
 
 from tests.money.invoices.documents import BUYER, SELLER, consolidated, credit_note, document, line
 from tests.money.invoices.factur_x_rules import broken_rules
-from tonne.money.invoices.documents.consolidated import NO_BANK
 from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
 from tonne.money.invoices.documents.factur_x_xml import NAMESPACES
 from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoicePeriod, InvoiceRecord, PostalAddress
+from tonne.money.invoices.model import NO_BANK
 
 ODD = 'Ümläut & "Söhne" <GmbH> \x00\x0b\ud800😀 株式会社 \u202eevil\ufffe'
 SEVERAL = document(

@@ -2,7 +2,10 @@
 
 import pytest
 
+from tests.money.refunds.documents_scene import DocumentsScene
 from tests.money.refunds.refund_scene import RefundScene
+from tests.support.world import World
+from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.invariants import INVARIANTS
 from tonne.money.refunds.waiting import WAITING
@@ -18,6 +21,7 @@ BREACHES = [
         "UPDATE refunds SET amount_minor = 99999999, method = 'bank', charge_id = NULL WHERE state = 'due'",
     ),
     ("an order's refunded amount is the sum of its refunds", "UPDATE orders SET refunded_minor = 1"),
+    ("every refund is credited on the document of its order", "DELETE FROM credit_note_orders"),
     (
         "an order's payment state agrees with its disputes and refunds",
         "UPDATE orders SET payment_state = 'paid' WHERE payment_state = 'disputed'",
@@ -41,9 +45,10 @@ BREACHES = [
 
 
 @pytest.fixture
-async def scene(scene: RefundScene) -> RefundScene:
+async def scene(services: Services, world: World) -> DocumentsScene:
     """Three orders: partly refunded, with a due refund, and disputed."""
-    await scene.refund(await scene.paid(), 500)
+    scene = DocumentsScene(services, world.ours_test)
+    await scene.refund(await scene.documented(), 500)
     await scene.send()
     await scene.refund(await scene.paid(), 500)
     await scene.dispute(await scene.paid(), DisputeState.OPENED)

@@ -1255,7 +1255,7 @@ class CreditNote(Model):
     """The reason in words, if given."""
 
 
-CreditCause = Literal["cancellation", "correction", "refund"]
+CreditCause = Literal["cancellation", "correction", "dispute", "refund"]
 
 
 class CancelInput(TypedDict):

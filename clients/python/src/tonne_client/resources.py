@@ -2453,8 +2453,9 @@ class OrdersResource:
     def download_invoice(self, order_id: str, **options: Unpack[CallOptions]) -> bytes:
         """Read the invoice of an order as a PDF.
 
-        The PDF is the one that was mailed to the admins of the organisation. Once the invoice is paid or cancelled,
-        it says so and no longer asks for money.
+        Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
+        minute after the payment; for a small amount it may be a simplified invoice. Once an invoice is paid or
+        cancelled, it says so and no longer asks for money.
         """
         return self._caller.call(bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/invoice", **options)
 

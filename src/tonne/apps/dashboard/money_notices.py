@@ -23,5 +23,6 @@ MONEY_NOTICES = {
     "refund_approved": "The refund is approved.",
     "refund_declined": "The refund is declined.",
     "refund_retried": "The refund is tried again now.",
+    "tax_decided": "The decision about the tax is recorded.",
     "refund_settled": "The refund is recorded as paid back.",
 }

@@ -53,6 +53,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         _throttled("remove_closed_cards", parts.remove_closed_cards),
         Job("issue_invoices", parts.issue_invoices.run_once),
         Job("issue_consolidated_invoices", parts.issue_consolidated_invoices.run_once),
+        _throttled("issue_documents", parts.issue_documents),
         Job("follow_up_invoices", parts.follow_up_invoices.run_once),
         Job("mail_credit_notes", parts.mail_credit_notes.run_once),
         Job("allocate_orders", parts.allocate_orders.run_once),

@@ -15,9 +15,11 @@ from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.endpoints import InvoiceEndpoints
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
+from tonne.money.invoices.issuing.issue_documents import IssueDocuments
 from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices, IssueInvoices
 from tonne.money.invoices.store import have_invoices
 from tonne.money.receipts.mail_orders import MailOrders
+from tonne.money.refunds.correct_documents import correct_new_documents
 from tonne.money.refunds.endpoints import RefundEndpoints
 from tonne.money.refunds.jobs import refund_jobs
 from tonne.platform.db.database import Database
@@ -59,6 +61,7 @@ class MoneyParts(SupplyParts):
         self.render_invoice = RenderInvoice(self.sign_documents)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
+        self.issue_documents = IssueDocuments(database, clock, settings, correct_new_documents)
         self.follow_up_invoices = FollowUpInvoices(database, clock, settings, self.render_invoice)
         self.mail_credit_notes = MailCreditNotes(database, clock, settings, self.render_invoice)
         self.mail_orders = MailOrders(database, clock, settings, self.render_invoice)

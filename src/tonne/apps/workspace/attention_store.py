@@ -96,6 +96,10 @@ async def count_orders_on_hold(connection: Connection, tenant: Tenant) -> int:
 NEEDS_ADDRESS = """
 SELECT EXISTS (SELECT FROM orders WHERE organisation_id = $1 AND mode = $2
                  AND hold_reason = 'buyer_details_missing' AND status = 'placed')
+    OR EXISTS (SELECT FROM due_documents due
+               JOIN orders ON orders.account_id = due.account_id AND orders.id = due.order_id
+               WHERE due.organisation_id = $1 AND due.mode = $2 AND due.held_by = 'buyer_details_missing'
+                 AND orders.offset_link_id IS NULL)
     OR EXISTS (SELECT FROM billing_groups WHERE organisation_id = $1 AND mode = $2
                  AND hold_reason = 'buyer_details_missing' AND order_count > 0)
 """

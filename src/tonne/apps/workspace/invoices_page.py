@@ -153,7 +153,7 @@ class InvoicesPage(DashboardPage, frozen=True):
     async def credit_note_xml(self, viewer: MemberViewer) -> Response:
         note = await self._find_note(viewer)
         record = electronic_credit_note(note.read_record())
-        if record is None or not is_electronic(record):
+        if not is_electronic(record):
             raise DashboardPageNotFound
         return _file(await in_turn(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
 
@@ -176,8 +176,7 @@ def _has_xml(invoice: Invoice) -> bool:
 
 
 def _note_has_xml(note: CreditNote) -> bool:
-    record = electronic_credit_note(note.read_record())
-    return record is not None and is_electronic(record)
+    return is_electronic(electronic_credit_note(note.read_record()))
 
 
 def _number(after: str | None) -> int | None:

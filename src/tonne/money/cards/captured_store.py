@@ -7,7 +7,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.cards.model import ChargeStatus
-from tonne.platform.db.database import Connection, optional, parameters_of, scope_of, value_of
+from tonne.platform.db.database import Connection, columns, optional, parameters_of, scope_of, value_of
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order, OrderKey
 
@@ -158,6 +158,20 @@ MARK_ACCEPTED = "UPDATE charges SET accepted_at = $3 WHERE account_id = $1 AND i
 async def mark_accepted(tx: Connection, charge: CapturedCharge, now: datetime) -> None:
     """An operator lets a mismatched charge pay for its order. The caller has locked the order."""
     await tx.execute(MARK_ACCEPTED, charge.scope.account_id, charge.id, now)
+
+
+SUM_DISCOUNTS = """
+SELECT charges.order_id, charges.amount_minor - charges.captured_minor AS missing_minor
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN charges ON charges.account_id = keys.account_id AND charges.order_id = keys.id
+WHERE charges.accepted_at IS NOT NULL AND charges.captured_minor < charges.amount_minor
+"""
+
+
+async def sum_discounts(connection: Connection, keys: Sequence[OrderKey]) -> dict[str, int]:
+    """What arrived too little of those of these orders whose payment an operator accepted all the same, by order."""
+    rows = await connection.fetch(SUM_DISCOUNTS, *columns(keys, "account_id, id"))
+    return {row["order_id"]: row["missing_minor"] for row in rows}
 
 
 WRITE_OFF = """

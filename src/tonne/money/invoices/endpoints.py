@@ -9,6 +9,7 @@ from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import bills_others
 from tonne.money.invoices.issuing.billing_store import find_group_of
+from tonne.money.invoices.issuing.due_document_store import HeldBy, find_due_document
 from tonne.money.invoices.issuing.issue_invoices import find_held_back
 from tonne.money.invoices.model import find_remaining
 from tonne.money.invoices.settle_invoice import settle_test_invoice
@@ -32,8 +33,8 @@ HELD_BACK = (
 )
 
 NEEDS_DETAILS = (
-    "The invoice of this order is not issued yet: it needs the address of your organisation. Enter it in the "
-    "dashboard, on the page Invoice address."
+    "The invoice of this order is not issued yet: it needs the address of the buyer. Enter that of your organisation "
+    "in the dashboard, on the page Invoice address; a customer at checkout states their own before they pay."
 )
 NEEDS_CHECK = (
     "The invoice of this order is not issued yet: it needs a check of the VAT id of your organisation, which the "
@@ -42,6 +43,14 @@ NEEDS_CHECK = (
 NEEDS_RATE = (
     "The invoice of this order is not issued yet: it needs the exchange rate for its tax, which the seller sees to."
 )
+ISSUED_SOON = "The invoice of this order is issued within a minute after the payment. Read it again in a moment."
+_WAITS = {
+    None: ISSUED_SOON,
+    HeldBy.SELLER_DETAILS_MISSING: HELD_BACK,
+    HeldBy.BUYER_DETAILS_MISSING: NEEDS_DETAILS,
+    HeldBy.VAT_CHECK_MISSING: NEEDS_CHECK,
+    HeldBy.EXCHANGE_RATE_MISSING: NEEDS_RATE,
+}
 _HELD_BACK = {
     None: HELD_BACK,
     HoldReason.BUYER_DETAILS_MISSING: NEEDS_DETAILS,
@@ -68,14 +77,17 @@ class InvoiceEndpoints(Struct, frozen=True):
     async def read_invoice(self, request: Request) -> Response:
         """Read the invoice of an order as a PDF.
 
-        The PDF is the one that was mailed to the admins of the organisation. Once the invoice is paid or cancelled, it
-        says so and no longer asks for money.
+        Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
+        minute after the payment; for a small amount it may be a simplified invoice. Once an invoice is paid or
+        cancelled, it says so and no longer asks for money.
         """
         order_id = request.path("order_id")
         async with self.database.connection() as connection:
             invoice = await invoice_store.find_invoice(connection, request.scope, order_id)
             if invoice is None:
                 order = await require_order(connection, request.scope, order_id)
+                if due := await find_due_document(connection, request.scope, order_id):
+                    raise InvoiceNotAvailable(_WAITS[due.held_by])
                 if lacks := await find_held_back(connection, order, self.settings, self.clock()):
                     raise InvoiceNotAvailable(_HELD_BACK[lacks.hold_reason])
                 is_waiting = await find_group_of(connection, order) is not None

@@ -11,15 +11,15 @@ class InvoiceNotFound(TonneError, kind=Kind.NOT_FOUND, code="invoice_not_found")
 
 
 class InvoiceNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="invoice_not_available"):
-    """The order is paid by card, its total is zero, or its invoice is not issued yet; the message says if it waits for
-    the seller.
+    """The order is not paid, its total is zero, or its invoice is not issued yet; the message says if it waits for the
+    seller or the buyer.
 
     Read it again in a moment.
 
     The order exists, but has no invoice, or none yet.
     """
 
-    message = "This order has no invoice: it is paid by card, its total is zero, or its invoice is not issued yet."
+    message = "This order has no invoice: it is not paid yet, its total is zero, or its invoice is not issued yet."
 
 
 class InvoiceNotOpen(TonneError, kind=Kind.CONFLICT, code="invoice_not_open"):

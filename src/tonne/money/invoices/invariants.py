@@ -25,12 +25,14 @@ INVARIANTS = (
         WHERE (document.kind, document.mode, document.organisation_id, document.number, document.reference,
                document.currency, document.total_minor, document.issued_on)
               IS DISTINCT FROM
-              (CASE WHEN note.id IS NOT NULL THEN 'credit_note' ELSE document.kind END,
+              (CASE WHEN note.id IS NOT NULL THEN 'credit_note'
+                    WHEN document.kind <> 'credit_note' THEN document.kind END,
                coalesce(invoices.mode, note.mode), coalesce(invoices.organisation_id, note.organisation_id),
                coalesce(invoices.number, note.number), coalesce(invoices.reference, note.reference),
                coalesce(invoices.currency, note.currency), coalesce(invoices.total_minor, note.total_minor),
                coalesce(invoices.issued_on, note.issued_on))
-           OR (document.kind = 'credit_note') <> (note.id IS NOT NULL)
+          -- One that takes back a credit note has no state.
+          AND (document.kind = 'credit_note' OR document.corrects IS NULL)
         """,
     ),
     Invariant(
@@ -45,8 +47,6 @@ INVARIANTS = (
             ('open', 'placed'), ('cancelled', 'cancelled'), ('cancelled', 'failed'),
             ('paid', 'paid'), ('paid', 'retiring'), ('paid', 'complete'))
           AND NOT (billed.cancelled AND orders.status IN ('cancelled', 'failed'))
-          AND NOT (invoices.payment_method = 'card' AND orders.status = 'cancelled'
-                   AND orders.cancellation_reason = 'dispute_lost')
           AND NOT (invoices.status = 'open' AND orders.payment_state = 'unpaid'
                    AND orders.status IN ('paid', 'retiring', 'complete'))
         """,
@@ -87,7 +87,8 @@ INVARIANTS = (
         """
         SELECT format('invoice %s is %s: %s credited, %s in %s credit notes', invoices.reference, invoices.status,
                       invoices.credited_minor, coalesce(sum(note.total_minor), 0), count(note.id)) AS "where"
-        FROM invoices LEFT JOIN credit_notes note ON note.invoice_id = invoices.id
+        FROM invoices
+        LEFT JOIN credit_notes note ON note.invoice_id = invoices.id AND note.taken_back_by IS NULL
         GROUP BY invoices.id
         HAVING invoices.credited_minor <> coalesce(sum(note.total_minor), 0)
             OR bool_or((note.mode, note.currency, note.organisation_id)
@@ -103,6 +104,7 @@ INVARIANTS = (
         FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
         LEFT JOIN invoice_orders billed ON billed.invoice_id = note.invoice_id
           AND billed.account_id = credited.account_id AND billed.order_id = credited.order_id
+        WHERE note.taken_back_by IS NULL
         GROUP BY note.invoice_id, credited.account_id, credited.order_id, billed.total_minor, billed.cancelled
         HAVING sum(credited.total_minor) > coalesce(billed.total_minor, 0)
             OR (billed.cancelled AND sum(credited.total_minor) <> billed.total_minor)
@@ -138,6 +140,20 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "every captured payment has a document",
+        "A card has paid an order, and no worker will issue its invoice: the tax of the payment is not booked.",
+        """
+        SELECT format('charge %s of order %s', charges.id, charges.order_id) AS "where"
+        FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
+        WHERE charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus
+          AND orders.status NOT IN ('cancelled', 'failed')
+          AND NOT EXISTS (SELECT FROM invoice_orders billed
+                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
+          AND NOT EXISTS (SELECT FROM due_documents due
+                          WHERE due.account_id = orders.account_id AND due.order_id = orders.id)
+        """,
+    ),
+    Invariant(
         "an order paid by card has one captured charge of its total",
         "An order was marked as paid without a captured charge, or with another amount.",
         """
@@ -149,8 +165,9 @@ INVARIANTS = (
                                   AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus
         WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
           AND orders.total_cost_minor + orders.billing_adjustment_minor > 0
-          AND NOT EXISTS (SELECT FROM invoice_orders billed
-                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
+          AND NOT EXISTS (SELECT FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+                          WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id
+                            AND NOT invoices.is_prepaid)
           AND (captured.amount_minor, captured.currency)
               IS DISTINCT FROM (orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency)
         """,

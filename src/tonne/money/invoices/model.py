@@ -8,31 +8,25 @@ import msgspec
 from msgspec import Struct
 
 from tonne.money.bank.assignment_store import sum_received_any_account
-from tonne.money.invoices.documents.home_tax import with_home_tax
-from tonne.money.invoices.documents.parties import buyer_of, rate_text, seller_of, taxes_of
+from tonne.money.invoices.documents.parties import buyer_of
 from tonne.money.invoices.documents.record import (
     BankAccount,
     Closing,
     InvoiceBuyer,
-    InvoiceFee,
-    InvoiceLine,
     InvoiceRecord,
     Remaining,
-    Treatment,
 )
-from tonne.money.invoices.reference import reference_of
 from tonne.money.invoices.tax_documents import DocumentKind, TaxDocument
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, format_tonnes
-from tonne.platform.values.context import Mode, is_id, new_id
+from tonne.platform.values.amounts import TaxTreatment, format_money
+from tonne.platform.values.context import Mode, is_id
 from tonne.platform.values.language import N_
 from tonne.platform.web.translate import translator
 from tonne.selling.accounts.model import Billing, PaymentMethod
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 from tonne.selling.accounts.tax.vat_checks import VatCheck
-from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.model import Order, OrderKey
 
 FEE_LABEL = N_("Service fee")
@@ -167,74 +161,7 @@ class BilledOrganisation(msgspec.Struct, frozen=True):
         return buyer_of(self.name, self.address, self.tax, language, check)
 
 
-def compose_invoice(
-    order: Order,
-    number: int,
-    organisation: BilledOrganisation,
-    settings: Settings,
-    issued_on: date,
-    *,
-    client_name: str | None = None,
-    home_rate: HomeRate | None = None,
-) -> Invoice:
-    """A new invoice, open and not mailed yet, for a priced order. `client_name` is that of its client account."""
-    priced, currency, mode, total_minor = order.priced, order.currency, order.scope.mode, order.amount_due_minor
-    if priced is None or total_minor is None:
-        raise LookupError(f"order {order.id} has no price")
-    terms, tax_minor = TaxTerms(order.tax.treatment, order.tax.rate), order.tax.tax_minor or 0
-    treatment: Treatment = terms.treatment.value
-    part = terms, priced.total_cost_minor, tax_minor
-    rate = rate_text(terms)
-    due_on = issued_on + timedelta(days=settings.invoice_due_days)
-    reference = reference_of(mode, number)
-    lines = [
-        InvoiceLine(
-            description=nature_of(line.bundle_name, order.language),
-            quantity=format_tonnes(line.quantity_grams),
-            unit_price=format_money(line.unit_price_minor, currency),
-            amount=format_money(line.offset_cost_minor, currency),
-            treatment=treatment,
-            rate=rate,
-        )
-        for line in priced.lines
-    ]
-    record = InvoiceRecord(
-        number=reference,
-        mode=mode.value,
-        issued_on=issued_on.isoformat(),
-        due_on=due_on.isoformat(),
-        order_id=order.id,
-        language=order.language,
-        seller=seller_of(settings, order.language),
-        buyer=organisation.buyer([terms.treatment], order.language),
-        currency=currency,
-        lines=lines,
-        fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency), treatment, rate),
-        total=format_money(total_minor, currency),
-        bank=bank_of(settings, currency),
-        reference=reference,
-        note=TEST_NOTE if mode is Mode.TEST else None,
-        taxes=taxes_of([part], currency, organisation.tax, settings, language=order.language),
-        supplied_on=None if order.supplied_on is None else order.supplied_on.isoformat(),
-        account=client_name,
-        order_reference=_own_reference(order),
-    )
-    return Invoice(
-        id=new_id("inv"),
-        organisation_id=order.scope.organisation_id,
-        mode=mode,
-        order_count=1,
-        first_order_id=order.id,
-        number=number,
-        reference=reference,
-        currency=currency,
-        total_minor=total_minor,
-        tax_minor=order.tax.tax_minor,
-        status=InvoiceStatus.OPEN,
-        issued_on=issued_on,
-        due_on=due_on,
-        record=msgspec.json.encode(with_home_tax(record, home_rate)),
-    )
+NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
 
 
 def nature_of(bundle: str, language: str) -> str:
@@ -267,7 +194,7 @@ def client_reference(order: Order) -> str:
     return order.reference or external_id or order.idempotency_key
 
 
-def _own_reference(order: Order) -> str | None:
+def own_reference(order: Order) -> str | None:
     """The client's reference of an order, unless it gave none and Tonne made the key."""
     reference = client_reference(order)
     return None if reference == order.idempotency_key and is_id("auto", reference) else reference

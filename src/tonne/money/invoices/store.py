@@ -342,6 +342,14 @@ async def add_credit(
     return None if status is None else InvoiceStatus(status)
 
 
+REDUCE_CREDIT = "UPDATE invoices SET credited_minor = credited_minor - $2 WHERE id = $1"
+
+
+async def reduce_credit(tx: Connection, invoice: Invoice, amount_minor: int) -> None:
+    """A credit note of a locked invoice was taken back."""
+    await tx.execute(REDUCE_CREDIT, invoice.id, amount_minor)
+
+
 BOOK_DIFFERENCE = """
 WITH booked AS (
     INSERT INTO invoice_differences (id, invoice_id, kind, amount_minor, created_at, created_by)

@@ -42,6 +42,8 @@ def _refund_minimums(settings: Settings, now: datetime) -> Sequence[object]:
 QUEUES = (
     # Open invoices have a date for their reminder or cancellation: only those that are due wait for a worker.
     queue_of("invoices", "invoices WHERE next_attempt_at <= now() ORDER BY next_attempt_at", since="next_attempt_at"),
+    # Those that are held back are due again a minute later.
+    queue_of("documents", "due_documents WHERE next_attempt_at <= now() ORDER BY next_attempt_at", since="paid_at"),
     # For the operator: money that no invoice expects.
     queue_of(
         "bank_transfers",
@@ -139,6 +141,22 @@ WAITING = (
         """,
         topic=Topic.INVOICES,
         patience=timedelta(minutes=15),
+    ),
+    WaitingCheck(
+        "live card payments have their document within an hour",
+        "A card has paid, and the invoice is not issued: the address of the buyer or settings about the seller are "
+        "missing, or no worker is running. The tax of the payment is not booked before.",
+        "Ask the customer to enter the address on the page Invoice address, or set it with `tonne org tax`; set what "
+        "the checks of the seller's settings name; check that `tonne worker` is running.",
+        """
+        SELECT format('order %s of organisation %s, paid at %s: %s', due.order_id, due.organisation_id,
+                      to_char(due.paid_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                      coalesce(replace(due.held_by, '_', ' '), 'not issued yet')) AS "where"
+        FROM due_documents due
+        WHERE due.mode = 'live' AND due.paid_at < $1::timestamptz - interval '1 hour'
+        ORDER BY due.paid_at, due.order_id
+        """,
+        topic=Topic.INVOICES,
     ),
     WaitingCheck(
         "live consolidated invoices are issued within an hour",

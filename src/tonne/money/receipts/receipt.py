@@ -1,4 +1,7 @@
-"""The receipt of a paid order: who sold what to whom, the amounts, how it was paid, and what was refunded since."""
+"""The payment confirmation of a paid order: the amounts, how it was paid, and what was refunded since.
+
+It is no tax document: it names the number of the invoice, which is one.
+"""
 
 from datetime import datetime
 from pathlib import Path
@@ -110,7 +113,7 @@ def write_receipt(found: ReceiptFacts, wording: LocalWording, settings: Settings
         sums.append((tax, wording.money(order.tax.tax_minor or 0, currency)))
     return Receipt(
         mode=order.scope.mode,
-        title=_("Receipt"),
+        title=_("Payment confirmation"),
         state=_state(order, wording),
         seller_label=_("Sold by"),
         seller_name=one_line(seller.name),
@@ -199,6 +202,7 @@ def _notes(found: ReceiptFacts, wording: LocalWording) -> list[str]:
         notes.append(_("This order was cancelled. No credits are retired for it."))
     if any(refund.state is not RefundState.SUCCEEDED for refund in found.refunds):
         notes.append(_("A refund is under way. It is on this receipt once it was made."))
+    notes.append(_("This is not a tax document."))
     if found.invoice is not None:
         notes.append(_("For your tax records, use invoice %(reference)s.", reference=found.invoice.reference))
     return notes

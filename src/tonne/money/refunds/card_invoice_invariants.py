@@ -27,7 +27,7 @@ INVARIANTS = (
             SELECT coalesce(sum(refunds.amount_minor), 0) AS amount_minor FROM refunds
             WHERE refunds.charge_id = charge.id AND refunds.purpose = 'surplus'
               AND refunds.state IN ('approval', 'due', 'pending', 'succeeded')) AS surplus
-        WHERE invoices.payment_method = 'card'
+        WHERE invoices.payment_method = 'card' AND NOT invoices.is_prepaid
           AND (charge.id IS NOT NULL AND invoices.status <> 'paid'
                OR charge.id IS NOT NULL AND charge.check_at IS NULL
                   AND charge.captured_minor - surplus.amount_minor <> invoices.settled_minor

@@ -40,6 +40,16 @@ class NothingToRefund(TonneError, kind=Kind.CONFLICT, code="nothing_to_refund"):
     message = "Nothing was paid for this order, or all of it was refunded. Read its refunds."
 
 
+class TaxDecisionInvalid(TonneError, kind=Kind.CONFLICT, code="tax_decision_invalid"):
+    """In the dashboard: an operator decides about the tax of a dispute that was not lost after delivery, or about which
+    somebody has decided.
+
+    Open the dispute again.
+    """
+
+    message = "There is nothing to decide about the tax of this dispute, or no longer."
+
+
 class RefundNotFound(TonneError, kind=Kind.NOT_FOUND, code="refund_not_found"):
     """On the command line: there is no such refund.
 

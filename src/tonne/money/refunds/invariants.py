@@ -72,6 +72,25 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "every refund is credited on the document of its order",
+        "Money went back, and no credit note says so: the tax of it stays booked.",
+        """
+        SELECT format('order %s of account %s: %s refunded, %s credited', refunded.order_id, refunded.account_id,
+                      money_text(refunded.minor, refunded.currency),
+                      money_text(coalesce(credited.minor, 0), refunded.currency)) AS "where"
+        FROM (SELECT account_id, order_id, min(currency) AS currency, sum(amount_minor)::bigint AS minor FROM refunds
+              WHERE state = 'succeeded' AND purpose <> 'surplus' GROUP BY account_id, order_id) refunded
+        CROSS JOIN LATERAL (
+            SELECT sum(part.total_minor)::bigint AS minor
+            FROM credit_note_orders part JOIN credit_notes note ON note.id = part.credit_note_id
+            WHERE part.account_id = refunded.account_id AND part.order_id = refunded.order_id
+              AND note.taken_back_by IS NULL) credited
+        WHERE refunded.minor > coalesce(credited.minor, 0)
+          AND EXISTS (SELECT FROM invoice_orders billed
+                      WHERE billed.account_id = refunded.account_id AND billed.order_id = refunded.order_id)
+        """,
+    ),
+    Invariant(
         "an order's payment state agrees with its disputes and refunds",
         "The payment state that clients see is not the one that follows from refunds and disputes.",
         """

@@ -92,6 +92,8 @@ class Dispute(RecordedDispute, frozen=True, kw_only=True):
     currency: str
     recorded_at: datetime
     closed_at: datetime | None
+    # Of one that was lost after delivery: whether the tax was credited or kept.
+    tax_decision: str | None = None
 
 
 def renewed(refund: Refund, now: datetime) -> Refund:

@@ -15,6 +15,7 @@ from tonne.money.invoices.credit_notes.store import sum_corrections
 from tonne.money.invoices.issuing.billed_order_store import list_paid_shares
 from tonne.money.invoices.store import find_invoice
 from tonne.money.refunds import store
+from tonne.money.refunds.correct_documents import correct_documents
 from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundPurpose, RefundState, refundable, refunded
 from tonne.money.refunds.refund_events import record_refund
@@ -164,7 +165,9 @@ async def _money_of(connection: Connection, order: Order, charges: list[Captured
 
 
 async def _is_billed(tx: Connection, order: Order) -> bool:
-    return await find_invoice(tx, order.scope, order.id) is not None
+    """Whether its invoice was issued before it was paid."""
+    invoice = await find_invoice(tx, order.scope, order.id)
+    return invoice is not None and not invoice.is_prepaid
 
 
 def divide_dispute(dispute: Dispute, shares: Mapping[OrderKey, int]) -> dict[OrderKey, Dispute]:
@@ -248,6 +251,7 @@ async def settle(tx: Connection, money: OrderMoney, *, by: By) -> Order:
     """
     await settle_charges(tx, money, by.at)
     order, why = next_state(money)
+    await correct_documents(tx, [(money.order, money.refunds)], by=by)
     await credit_ended(tx, money, why, by=by)
     return await finish_settling(tx, money, order, why, by=by)
 
@@ -259,17 +263,18 @@ def next_state(money: OrderMoney) -> tuple[Order, CancellationReason | None]:
 
 
 async def credit_ended(tx: Connection, money: OrderMoney, why: CancellationReason | None, *, by: By) -> None:
-    """Take an order whose payment was refunded at the gateway off its invoice. It is cancelled afterwards."""
-    if money.is_billed and why is CancellationReason.REFUNDED_AT_GATEWAY:
-        reason = "Refunded at the card gateway"
-        await credit_order(
-            tx,
-            money.order,
-            cause=CreditCause.CANCELLATION,
-            reason=reason,
-            by=by,
-            refund_id=money.of_order()[-1].id,
-        )
+    """Take an order whose payment the gateway has given back off its document. It is cancelled afterwards."""
+    if why is None:
+        return
+    is_lost = why is CancellationReason.DISPUTE_LOST
+    await credit_order(
+        tx,
+        money.order,
+        cause=CreditCause.CANCELLATION,
+        reason="Payment reversed by the card issuer" if is_lost else "Refunded at the card gateway",
+        by=by,
+        refund_id=None if is_lost else money.of_order()[-1].id,
+    )
 
 
 async def finish_settling(

@@ -129,22 +129,12 @@ async def plan_refund(
 
 
 async def release_refund(tx: Connection, money: OrderMoney, refund: Refund, *, by: By) -> None:
-    """Plan the returns of a refund by bank that is due, and issue its credit note, if the order is on an invoice.
+    """Plan the returns of a refund by bank that is due.
 
-    The credit note of a cancellation is issued with the cancellation.
+    The credit note of a cancellation is issued with the cancellation, that of another refund when it has succeeded.
     """
     if refund.method is RefundMethod.BANK:
         await plan_bank_refund(tx, money, refund, by=by)
-    if refund.purpose is RefundPurpose.GOODWILL:
-        await credit_order(
-            tx,
-            money.order,
-            refund.amount_minor,
-            cause=CreditCause.REFUND,
-            reason=refund.reason,
-            by=by,
-            refund_id=refund.id,
-        )
 
 
 def _why_nothing(money: OrderMoney) -> str | None:
@@ -254,7 +244,7 @@ async def _refund_and_credit(
         request = RefundRequest(amount_minor=None, reason=reason or "The order was cancelled")
         purpose = RefundPurpose.CANCELLATION
         refund = await plan_refund(tx, money, request, purpose, settings=settings, by=by)
-    note = await credit_order(
+    await credit_order(
         tx,
         money.order,
         cause=CreditCause.CANCELLATION,
@@ -262,7 +252,7 @@ async def _refund_and_credit(
         by=by,
         refund_id=None if refund is None else refund.id,
     )
-    if money.order.payment_method is PaymentMethod.CARD and note is None:
+    if money.order.payment_method is PaymentMethod.CARD and not money.is_billed:
         # Those who got an invoice get the credit note.
         # The mail names the reason that is stored with the cancellation.
         await add_mails(tx, [_cancellation_mail(money.order)], by.at)

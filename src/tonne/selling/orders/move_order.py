@@ -23,13 +23,13 @@ OnPaid = Callable[[Connection, Sequence[Order], datetime], Awaitable[None]]
 _listeners: list[OnPaid] = []
 
 
-def listen_for_paid_orders(listener: OnPaid) -> None:
-    """Call `listener(tx, orders, now)` whenever orders are paid. A process connects the one listener at its start."""
-    _listeners[:] = [listener]
+def listen_for_paid_orders(*listeners: OnPaid) -> None:
+    """Call `listener(tx, orders, now)` of each whenever orders are paid. A process connects them all at its start."""
+    _listeners[:] = listeners
 
 
 async def report_paid(tx: Connection, orders: Sequence[Order], now: datetime) -> None:
-    """Raises LookupError in a process that has not connected the listener: it would lose payments without a trace."""
+    """Raises LookupError in a process that has not connected listeners: it would lose payments without a trace."""
     if not orders:
         return
     if not _listeners:

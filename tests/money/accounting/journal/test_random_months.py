@@ -46,12 +46,20 @@ LEFT JOIN (SELECT invoice_id, sum(amount_minor) AS minor FROM transfer_assignmen
   ON received.invoice_id = invoice.id
 WHERE invoice.mode = 'live' AND invoice.status = 'open' AND invoice.written_off_at IS NOT NULL
 """
-# What accounts whose invoices a card pays owe, less what is on its way back to them.
+# What customers owe who pay by card, less what is on its way back to them. What a lost dispute took of orders that were
+# not delivered is not returned to them.
 OWED_BY_CARD = """
-SELECT coalesce(sum(invoice.total_minor - invoice.credited_minor - coalesce(invoice.settled_minor, 0)), 0)::bigint
+SELECT coalesce(sum(invoice.total_minor - invoice.credited_minor
+                    - CASE WHEN invoice.is_prepaid THEN 0 ELSE coalesce(invoice.settled_minor, 0) END), 0)::bigint
+     - coalesce((SELECT sum(least(charges.captured_minor, charges.amount_minor)) FROM charges
+                 WHERE charges.order_id IS NOT NULL AND NOT charges.is_surplus
+                   AND charges.status IN ('captured', 'refunded')), 0)::bigint
      + coalesce((SELECT sum(refunds.amount_minor) FROM refunds JOIN charges ON charges.id = refunds.charge_id
-                 WHERE charges.invoice_id IS NOT NULL AND refunds.state = 'succeeded'
+                 WHERE NOT charges.is_surplus AND refunds.state = 'succeeded'
                    AND refunds.purpose <> 'surplus'), 0)::bigint
+     + coalesce((SELECT sum(posting.amount_minor) FROM ledger_entries entry
+                 JOIN ledger_postings posting ON posting.entry_id = entry.id
+                 WHERE entry.kind = 'dispute_closed' AND posting.account = 'Assets:Receivables'), 0)::bigint
 FROM invoices invoice WHERE invoice.mode = 'test' AND invoice.payment_method = 'card'
 """
 

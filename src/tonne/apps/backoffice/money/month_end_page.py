@@ -25,6 +25,8 @@ POINTS = {
     "write_offs": ("{} waiting for a second operator", "write-off", "write-offs", "/money"),
     "refunds": ("{} not yet made", "refund", "refunds", "/money/refunds"),
     "disputes": ("{} not yet decided", "dispute", "disputes", "/money/disputes"),
+    "documents": ("{} paid by card without a document", "order", "orders", "/orders"),
+    "dispute_taxes": ("{} lost after delivery: decide about the tax", "dispute", "disputes", "/money/disputes"),
     "payouts": ("{} of the card gateway not matched with a transfer", "payout", "payouts", "/money/inbox"),
 }
 ONE = "/month-end/{month}"

@@ -9,7 +9,12 @@ from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, retry_refund, settle_refund
-from tonne.money.refunds.disputes.dispute_store import find_dispute_any_account, list_disputes_of_mode_any_account
+from tonne.money.refunds.disputes.decide_tax import TaxDecision, decide_tax
+from tonne.money.refunds.disputes.dispute_store import (
+    find_dispute_any_account,
+    has_open_tax,
+    list_disputes_of_mode_any_account,
+)
 from tonne.money.refunds.model import Dispute, Refund, RefundMethod, RefundState
 from tonne.money.refunds.store import find_refund_any_account, list_open_any_account, list_refunds_of_mode_any_account
 from tonne.platform.http.route import Response
@@ -22,6 +27,7 @@ PAGE = 30
 MOST_OPEN = 200
 MAX_REASON = 500
 ONE = "/money/refunds/{refund_id}"
+DISPUTE = "/money/disputes/{dispute_id}"
 END = datetime(9999, 1, 1, tzinfo=UTC)
 STATES = {
     RefundState.APPROVAL: ("Waits for a second operator", "warn"),
@@ -37,6 +43,7 @@ DISPUTES = {
     DisputeState.LOST: ("Lost", "warn"),
 }
 SOON = timedelta(days=3)
+CREDIT_TAX, KEEP_TAX = "Correct the tax (credit note)", "Keep the tax"
 
 
 class RefundsPage(ConfirmedPage, frozen=True):
@@ -46,13 +53,15 @@ class RefundsPage(ConfirmedPage, frozen=True):
                 "/money/refunds": self.show,
                 ONE: self.show_refund,
                 "/money/disputes": self.list_disputes,
-                "/money/disputes/{dispute_id}": self.show_dispute,
+                DISPUTE: self.show_dispute,
             },
             forms={
                 f"{ONE}/approve": self.approve,
                 f"{ONE}/decline": self.decline,
                 f"{ONE}/retry": self.retry,
                 f"{ONE}/settle": self.settle,
+                f"{DISPUTE}/credit-tax": self.credit_tax,
+                f"{DISPUTE}/keep-tax": self.keep_tax,
             },
         )
 
@@ -125,17 +134,50 @@ class RefundsPage(ConfirmedPage, frozen=True):
             next_after=place_of(shown[-1].recorded_at, shown[-1].id) if len(found) > PAGE else None,
         )
 
-    async def show_dispute(self, viewer: OperatorViewer) -> Response:
+    async def credit_tax(self, viewer: OperatorViewer, form: Form) -> Response:
+        effects = [
+            "A credit note takes the tax back, and the loss is smaller by it.",
+            "Ask your tax adviser: not every country allows it.",
+        ]
+        return await self._decide(viewer, form, TaxDecision.CREDITED, Wording(CREDIT_TAX, "tax_decided", effects))
+
+    async def keep_tax(self, viewer: OperatorViewer, form: Form) -> Response:
+        words = Wording(KEEP_TAX, "tax_decided", ["No document is issued. The tax of the sale stays booked."])
+        return await self._decide(viewer, form, TaxDecision.KEPT, words)
+
+    async def _decide(self, viewer: OperatorViewer, form: Form, decision: TaxDecision, words: Wording) -> Response:
+        found, by = await self._find_dispute(viewer), viewer.actor.at(self.clock())
+        back = f"{viewer.base}/money/disputes/{found.id}"
+        return await self.take_step(
+            viewer,
+            form,
+            words,
+            lambda tx: decide_tax(tx, found.id, decision, by=by),
+            show_faults=self.show_dispute,
+            back=back,
+        )
+
+    async def _find_dispute(self, viewer: OperatorViewer) -> Dispute:
+        """Only of the viewer's mode."""
+        found = await self.database.run(find_dispute_any_account, viewer.request.path("dispute_id"))
+        if found is None or found.scope.mode is not viewer.mode:
+            raise DashboardPageNotFound
+        return found
+
+    async def show_dispute(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        found = await self._find_dispute(viewer)
         async with self.database.connection() as connection:
-            found = await find_dispute_any_account(connection, viewer.request.path("dispute_id"))
-            if found is None or found.scope.mode is not viewer.mode:
-                raise DashboardPageNotFound
+            is_tax_open = await has_open_tax(connection, found)
             scope = found.scope
             names = await find_names_any_account(connection, [scope.organisation_id, scope.account_id])
         return self.layout.page(
             viewer,
             "operator_dispute.html",
+            form or Form(),
             tab="disputes",
+            is_tax_open=is_tax_open,
+            credit_tax=CREDIT_TAX,
+            keep_tax=KEEP_TAX,
             dispute=found,
             deadline=self._deadline(found),
             names=names,

@@ -6,6 +6,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.accounting.journal.read_journal import Period
+from tonne.money.refunds.disputes.dispute_store import TAX_IS_OPEN
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 
@@ -46,6 +47,10 @@ FROM ((SELECT 'transfers' AS kind, currency::text AS currency, abs(amount_minor)
                          WHERE unbilled.account_id = orders.account_id AND unbilled.order_id = orders.id)
        LIMIT {MOST})
       UNION ALL
+      (SELECT 'documents', orders.currency::text, orders.total_cost_minor + orders.tax_minor
+       FROM due_documents due JOIN orders ON orders.account_id = due.account_id AND orders.id = due.order_id
+       WHERE due.mode = $1 AND due.paid_at < $2 LIMIT {MOST})
+      UNION ALL
       (SELECT 'write_offs', invoices.currency::text, written.amount_minor FROM write_offs written
        JOIN invoices ON invoices.id = written.invoice_id
        WHERE written.state = 'approval' AND invoices.mode = $1 AND written.requested_at < $2 LIMIT {MOST})
@@ -55,6 +60,9 @@ FROM ((SELECT 'transfers' AS kind, currency::text AS currency, abs(amount_minor)
       UNION ALL
       (SELECT 'disputes', currency::text, amount_minor FROM disputes
        WHERE state = 'opened' AND mode = $1 AND opened_at < $2 LIMIT {MOST})
+      UNION ALL
+      (SELECT 'dispute_taxes', currency::text, withdrawn_minor FROM disputes
+       WHERE {TAX_IS_OPEN} AND mode = $1 AND opened_at < $2 LIMIT {MOST})
       UNION ALL
       (SELECT 'payouts', currency::text, amount_minor FROM gateway_payouts
        WHERE transfer_id IS NULL AND mode = $1 AND paid_on < $2::date LIMIT {MOST})) AS point
@@ -89,7 +97,8 @@ async def find_last_booking_any_account(connection: Connection, mode: Mode) -> d
 
 
 FIND_FIRST_DOCUMENT = """
-SELECT least((SELECT min(created_at) FROM organisations), (SELECT created_at FROM invoices ORDER BY number LIMIT 1))
+SELECT least((SELECT min(created_at) FROM organisations),
+             (SELECT created_at FROM tax_documents ORDER BY mode, series, number LIMIT 1))
 """
 
 

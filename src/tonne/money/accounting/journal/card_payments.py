@@ -4,8 +4,9 @@ from tonne.money.accounting.journal.model import JournalSource
 from tonne.money.accounting.journal.model import LedgerAccount as To
 from tonne.money.cards.gateways.card import MODE_MISMATCH
 
-# A surplus payment pays for nothing: it came too late, a second time or with another amount. If an operator accepts
-# another amount than was asked for, the difference is a discount. A payment of the gateway's other mode is no money.
+# Money that pays for an order settles a receivable, and the document of the order makes it: tax is booked by documents
+# only. A surplus payment pays for nothing: it came too late, a second time or with another amount. A payment of the
+# gateway's other mode is no money.
 CAPTURED = JournalSource(
     "captured",
     "Card payment captured",
@@ -13,17 +14,13 @@ CAPTURED = JournalSource(
     SELECT charge.mode, charge.settled_at AS at, charge.id AS source_id, charge.order_id AS subject,
            charge.organisation_id, charge.captured_currency AS currency, posting.account, posting.amount_minor
     FROM charges charge
-    JOIN orders ON orders.account_id = charge.account_id AND orders.id = charge.order_id
-    CROSS JOIN LATERAL (
-        SELECT NOT charge.is_surplus AND charge.status <> 'mismatched' AND charge.accepted_at IS NULL AS pays
-    ) AS order_
     CROSS JOIN LATERAL (VALUES
         ('{To.CARD_CLEARING}', charge.captured_minor),
-        ('{To.UNALLOCATED}', CASE WHEN pays THEN 0 ELSE -charge.captured_minor END),
-        ('{To.DEFERRED}', CASE WHEN pays THEN -orders.total_cost_minor ELSE 0 END),
-        ('{To.TAX}', CASE WHEN pays THEN -orders.tax_minor ELSE 0 END)
+        (CASE WHEN charge.is_surplus OR charge.status = 'mismatched' OR charge.accepted_at IS NOT NULL
+              THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, -charge.captured_minor)
     ) AS posting (account, amount_minor)
-    WHERE charge.captured_minor IS NOT NULL AND charge.code IS DISTINCT FROM '{MODE_MISMATCH}'
+    WHERE charge.order_id IS NOT NULL AND charge.captured_minor IS NOT NULL
+      AND charge.code IS DISTINCT FROM '{MODE_MISMATCH}'
     """,  # noqa: S608 - made of our own constants
 )
 # The receivable is what the invoice was settled with. More was captured if an order was cancelled meanwhile.
@@ -47,6 +44,7 @@ CAPTURED_FOR_INVOICE = JournalSource(
     WHERE charge.captured_minor IS NOT NULL AND charge.code IS DISTINCT FROM '{MODE_MISMATCH}'
     """,  # noqa: S608 - made of our own constants
 )
+# What arrived above the amount of the order goes back. What is missing is a discount, which a credit note corrects.
 ACCEPTED = JournalSource(
     "accepted",
     "Card payment with another amount accepted",
@@ -54,71 +52,38 @@ ACCEPTED = JournalSource(
     SELECT charge.mode, charge.accepted_at AS at, charge.id AS source_id, charge.order_id AS subject,
            charge.organisation_id, charge.captured_currency AS currency, posting.account, posting.amount_minor
     FROM charges charge
-    JOIN orders ON orders.account_id = charge.account_id AND orders.id = charge.order_id
     CROSS JOIN LATERAL (VALUES
-        ('{To.UNALLOCATED}', charge.captured_minor),
-        ('{To.DEFERRED}', -orders.total_cost_minor),
-        ('{To.TAX}', -orders.tax_minor),
-        ('{To.REFUNDS}', charge.amount_minor - charge.captured_minor)
+        ('{To.UNALLOCATED}', least(charge.captured_minor, charge.amount_minor)),
+        ('{To.RECEIVABLES}', -least(charge.captured_minor, charge.amount_minor))
     ) AS posting (account, amount_minor)
     WHERE charge.accepted_at IS NOT NULL
     """,  # noqa: S608 - made of our own constants
 )
 
 
-# The tax on several refunds of an order is rounded on their running sum, so that a full refund returns all of it. A
-# refund that fails after it succeeded is taken off that sum. What arrived above the amount of the order has no tax. The
-# gateway has not made a refund without its reference: somebody sent the money by other means. Of an order on an
-# invoice, the credit note books revenue and tax.
-def _refund_sql(condition: str) -> str:
+# Refunds move money only: the credit note books revenue and tax. The gateway has not made a refund without its
+# reference: somebody sent the money by other means.
+def _refund_sql(at: str, sign: str) -> str:
     return f"""
-    SELECT refund.mode, refund.at, refund.id AS source_id, refund.order_id AS subject,
+    SELECT refund.mode, {at} AS at, refund.id AS source_id, refund.order_id AS subject,
            refund.organisation_id, refund.currency, posting.account, posting.amount_minor
-    FROM (
-        SELECT paid.mode, paid.at, paid.id, paid.order_id, paid.organisation_id, paid.currency, paid.amount_minor,
-               paid.is_surplus, paid.is_by_hand, paid.is_billed,
-               round(least(paid.refunded_minor, paid.due_minor) * paid.tax_share)
-                   - round(least(paid.refunded_minor - paid.taxed_minor, paid.due_minor) * paid.tax_share)
-                   AS tax_minor
-        FROM (
-            SELECT refunds.mode, event.at, refunds.id, refunds.order_id, refunds.organisation_id, refunds.currency,
-                   event.amount_minor, event.taxed_minor, charge.amount_minor AS due_minor,
-                   charge.is_surplus OR charge.invoice_id IS NOT NULL AND refunds.purpose = 'surplus' AS is_surplus,
-                   charge.invoice_id IS NOT NULL AS is_billed,
-                   refunds.reference IS NULL AND starts_with(refunds.id, 'rfd_') AS is_by_hand,
-                   sum(event.taxed_minor) OVER (
-                       PARTITION BY refunds.charge_id ORDER BY event.at, refunds.id, event.amount_minor DESC
-                   ) AS refunded_minor,
-                   CASE WHEN charge.is_surplus OR charge.invoice_id IS NOT NULL THEN 0
-                        ELSE orders.tax_minor::numeric / charge.amount_minor END AS tax_share
-            FROM refunds
-            JOIN charges charge ON charge.account_id = refunds.account_id AND charge.id = refunds.charge_id
-            JOIN orders ON orders.account_id = refunds.account_id AND orders.id = refunds.order_id
-            CROSS JOIN LATERAL (
-                SELECT moved.at, moved.amount_minor,
-                       CASE WHEN refunds.purpose = 'surplus' THEN 0 ELSE moved.amount_minor END AS taxed_minor
-                FROM (VALUES (refunds.succeeded_at, refunds.amount_minor),
-                             (CASE WHEN refunds.state = 'failed' THEN refunds.settled_at END, -refunds.amount_minor)
-                ) AS moved (at, amount_minor)
-            ) AS event
-            WHERE refunds.succeeded_at IS NOT NULL AND event.at IS NOT NULL AND refunds.method = 'card'
-        ) AS paid
-    ) AS refund
+    FROM refunds refund
+    JOIN charges charge ON charge.account_id = refund.account_id AND charge.id = refund.charge_id
     CROSS JOIN LATERAL (VALUES
-        (CASE WHEN refund.is_by_hand THEN '{To.SETTLED_BY_HAND}' ELSE '{To.CARD_CLEARING}' END, -refund.amount_minor),
-        ('{To.UNALLOCATED}', CASE WHEN refund.is_surplus THEN refund.amount_minor ELSE 0 END),
-        ('{To.RECEIVABLES}', CASE WHEN refund.is_billed AND NOT refund.is_surplus THEN refund.amount_minor ELSE 0 END),
-        ('{To.REFUNDS}', CASE WHEN refund.is_surplus OR refund.is_billed THEN 0
-                              ELSE refund.amount_minor - refund.tax_minor::bigint END),
-        ('{To.TAX}', refund.tax_minor::bigint)
+        (CASE WHEN refund.reference IS NULL AND starts_with(refund.id, 'rfd_') THEN '{To.SETTLED_BY_HAND}'
+              ELSE '{To.CARD_CLEARING}' END, {sign} -refund.amount_minor),
+        (CASE WHEN charge.is_surplus OR refund.purpose = 'surplus' THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END,
+         {sign} refund.amount_minor)
     ) AS posting (account, amount_minor)
-    WHERE {condition}
+    WHERE refund.succeeded_at IS NOT NULL AND {at} IS NOT NULL AND refund.method = 'card'
     """  # noqa: S608 - made of our own constants
 
 
-REFUNDED = JournalSource("refunded", "Card payment refunded", _refund_sql("refund.amount_minor > 0"))
+REFUNDED = JournalSource("refunded", "Card payment refunded", _refund_sql("refund.succeeded_at", "1 *"))
 REFUND_FAILED = JournalSource(
-    "refund_failed", "Refund failed after it had succeeded", _refund_sql("refund.amount_minor < 0")
+    "refund_failed",
+    "Refund failed after it had succeeded",
+    _refund_sql("CASE WHEN refund.state = 'failed' THEN refund.settled_at END", "-1 *"),
 )
 PAID_OUT = JournalSource(
     "paid_out",
@@ -149,7 +114,8 @@ WITHDRAWN = JournalSource(
     WHERE dispute.taken_at IS NOT NULL
     """,  # noqa: S608 - made of our own constants
 )
-# A surplus payment was no revenue: losing it is no loss, as far as it was not refunded as well.
+# What a surplus payment loses was no revenue, and orders that are not delivered were credited: both take the place of
+# refunds, as far as these were not made as well. The rest is a loss.
 DISPUTE_CLOSED = JournalSource(
     "dispute_closed",
     "Dispute closed",
@@ -160,17 +126,31 @@ DISPUTE_CLOSED = JournalSource(
     FROM disputes dispute
     JOIN charges charge ON charge.account_id = dispute.account_id AND charge.id = dispute.charge_id
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN dispute.state = 'lost' AND charge.is_surplus
-                    THEN least(dispute.taken_minor, greatest(0, charge.captured_minor - coalesce(sum(amount_minor), 0)))
-                    ELSE 0 END::bigint AS surplus_minor
-        FROM refunds
+        SELECT coalesce(sum(refunds.amount_minor), 0) AS minor FROM refunds
         WHERE refunds.account_id = charge.account_id AND refunds.charge_id = charge.id
           AND refunds.succeeded_at <= dispute.closed_at
+    ) AS refunded
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(paid.amount_minor), 0)
+               - coalesce(sum((SELECT sum(refunds.amount_minor) FROM refunds
+                               WHERE refunds.account_id = paid.account_id AND refunds.charge_id = charge.id
+                                 AND refunds.order_id = paid.order_id AND refunds.purpose <> 'surplus'
+                                 AND refunds.succeeded_at <= dispute.closed_at)), 0) AS minor
+        FROM charge_orders paid
+        JOIN orders ON orders.account_id = paid.account_id AND orders.id = paid.order_id
+        WHERE paid.account_id = charge.account_id AND paid.charge_id = charge.id
+          AND orders.status IN ('cancelled', 'failed')
+    ) AS ended
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN dispute.state = 'lost'
+                    THEN least(dispute.taken_minor, greatest(0, CASE WHEN charge.is_surplus
+                               THEN charge.captured_minor - refunded.minor ELSE ended.minor END))
+                    ELSE 0 END::bigint AS returned_minor
     ) AS money
     CROSS JOIN LATERAL (VALUES
         (CASE dispute.state WHEN 'won' THEN '{To.CARD_CLEARING}' ELSE '{To.DISPUTE_LOSSES}' END,
-         dispute.taken_minor - money.surplus_minor),
-        ('{To.UNALLOCATED}', money.surplus_minor),
+         dispute.taken_minor - money.returned_minor),
+        (CASE WHEN charge.is_surplus THEN '{To.UNALLOCATED}' ELSE '{To.RECEIVABLES}' END, money.returned_minor),
         ('{To.DISPUTED}', -dispute.taken_minor)
     ) AS posting (account, amount_minor)
     WHERE dispute.state <> 'opened'

@@ -5,6 +5,7 @@ from tonne.money.accounting.journal.model import LedgerAccount as To
 
 # A document is booked in the month of its date of issue, which may be a day after it was stored.
 _BOOKED = "greatest(document.created_at, document.issued_on::timestamp AT TIME ZONE 'UTC')"
+# An invoice that takes back a credit note is the opposite of it.
 INVOICED = JournalSource(
     "invoiced",
     "Invoice issued",
@@ -14,12 +15,14 @@ INVOICED = JournalSource(
     FROM tax_documents document
     CROSS JOIN LATERAL (VALUES
         ('{To.RECEIVABLES}', document.total_minor),
-        ('{To.DEFERRED}', coalesce(document.tax_minor, 0) - document.total_minor),
+        (CASE WHEN document.corrects IS NULL THEN '{To.DEFERRED}' ELSE '{To.REFUNDS}' END,
+         coalesce(document.tax_minor, 0) - document.total_minor),
         ('{To.TAX}', -coalesce(document.tax_minor, 0))
     ) AS posting (account, amount_minor)
     WHERE document.kind <> 'credit_note'
     """,  # noqa: S608 - made of our own constants
 )
+# A payment that was reversed after delivery is a loss already: the credit note only takes the tax off it.
 CREDITED = JournalSource(
     "credited",
     "Credit note issued",
@@ -29,9 +32,12 @@ CREDITED = JournalSource(
     FROM tax_documents document
     JOIN credit_notes note ON note.id = document.id
     CROSS JOIN LATERAL (VALUES
-        ('{To.REFUNDS}', document.total_minor - coalesce(document.tax_minor, 0)),
+        ('{To.REFUNDS}',
+         CASE note.cause WHEN 'dispute' THEN 0 ELSE document.total_minor - coalesce(document.tax_minor, 0) END),
         ('{To.TAX}', coalesce(document.tax_minor, 0)),
-        (CASE WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END, -document.total_minor)
+        (CASE WHEN note.cause = 'dispute' THEN '{To.DISPUTE_LOSSES}'
+              WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END,
+         CASE note.cause WHEN 'dispute' THEN -coalesce(document.tax_minor, 0) ELSE -document.total_minor END)
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )
@@ -94,7 +100,7 @@ CLOSED_FOR_NOTHING = JournalSource(
                       WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id)
     """,  # noqa: S608 - made of our own constants
 )
-# An order that was billed or paid, and is not delivered: its deferred revenue covers the credit note or the refund.
+# An order that was billed, and is not delivered: its deferred revenue covers the credit note.
 CANCELLED = JournalSource(
     "cancelled",
     "Order cancelled",
@@ -104,11 +110,7 @@ CANCELLED = JournalSource(
     FROM orders
     CROSS JOIN LATERAL (
         SELECT coalesce((SELECT sum(billed.offset_minor + billed.fee_minor) FROM invoice_orders billed
-                         WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id), 0)
-             + CASE WHEN EXISTS (SELECT FROM charges charge
-                                 WHERE charge.account_id = orders.account_id AND charge.order_id = orders.id
-                                   AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus)
-                    THEN orders.total_cost_minor ELSE 0 END AS net_minor
+                         WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id), 0) AS net_minor
     ) AS deferred
     CROSS JOIN LATERAL (VALUES
         ('{To.DEFERRED}', deferred.net_minor::bigint),

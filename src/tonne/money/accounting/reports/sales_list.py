@@ -108,7 +108,7 @@ def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax], 
         invoice = msgspec.json.decode(document.record, type=InvoiceRecord)
         return invoice.buyer, invoice.taxes, invoice.home
     note = msgspec.json.decode(document.record, type=CreditNoteRecord)
-    return note.buyer, [] if note.credited_tax is None else [note.credited_tax], note.home
+    return note.buyer, note.taxes, note.home
 
 
 def _sum(tax: InvoiceTax, currency: str) -> str:

@@ -44,9 +44,15 @@ _OURS = "invoices.organisation_id = $1 AND invoices.mode = $2"
 # Entries of the days $3 to $4. Payments and returns count on the day the bank booked them, what was settled by hand on
 # that day. A return that came back, or was not paid after all, has two entries.
 _RARE = f"""
-(SELECT (invoices.settled_at AT TIME ZONE 'UTC')::date AS day, 3 AS place, 'payment' AS kind, invoices.reference,
-           format('settled by hand: invoice %s', invoices.reference) AS text, invoices.currency,
-           received.minor - invoices.settled_minor AS amount_minor
+(SELECT document.issued_on AS day, 1 AS place, 'invoice' AS kind, document.reference,
+           format('takes back credit note %s', note.reference) AS text, note.currency, note.total_minor AS amount_minor
+    FROM credit_notes note JOIN tax_documents document ON document.id = note.taken_back_by
+    WHERE note.organisation_id = $1 AND note.mode = $2 AND NOT note.is_prepaid
+      AND document.issued_on BETWEEN $3 AND $4
+    UNION ALL
+    SELECT (invoices.settled_at AT TIME ZONE 'UTC')::date, 3, 'payment', invoices.reference,
+           format('settled by hand: invoice %s', invoices.reference), invoices.currency,
+           received.minor - invoices.settled_minor
     FROM invoices CROSS JOIN LATERAL (
         SELECT coalesce(sum(paid.amount_minor), 0)::bigint AS minor
         FROM transfer_assignments paid WHERE paid.invoice_id = invoices.id) AS received
@@ -85,12 +91,12 @@ _RARE = f"""
 _ENTRIES = f"""
 (SELECT issued_on AS day, 1 AS place, 'invoice' AS kind, reference, format('due on %s', due_on) AS text, currency,
            total_minor AS amount_minor
-    FROM invoices WHERE {_OURS} AND issued_on BETWEEN $3 AND $4
+    FROM invoices WHERE {_OURS} AND NOT is_prepaid AND issued_on BETWEEN $3 AND $4
     UNION ALL
     SELECT note.issued_on, 2, 'credit_note', note.reference, format('on invoice %s', invoices.reference),
            note.currency, -note.total_minor
     FROM credit_notes note JOIN invoices ON invoices.id = note.invoice_id
-    WHERE note.organisation_id = $1 AND note.mode = $2 AND note.issued_on BETWEEN $3 AND $4
+    WHERE note.organisation_id = $1 AND note.mode = $2 AND NOT note.is_prepaid AND note.issued_on BETWEEN $3 AND $4
     UNION ALL
     SELECT paid.day, 3, CASE WHEN paid.amount_minor < 0 THEN 'payment_undone' ELSE 'payment' END, paid.transfer_id,
            format('bank transfer for invoice %s', invoices.reference), paid.currency, -paid.amount_minor
@@ -102,10 +108,10 @@ _ENTRIES = f"""
 # Only what a balance needs of them: three indexes contain it.
 _AMOUNTS = f"""
 (SELECT issued_on AS day, currency, total_minor AS amount_minor
-    FROM invoices WHERE {_OURS} AND issued_on BETWEEN $3 AND $4
+    FROM invoices WHERE {_OURS} AND NOT is_prepaid AND issued_on BETWEEN $3 AND $4
     UNION ALL
     SELECT issued_on, currency, -total_minor
-    FROM credit_notes WHERE organisation_id = $1 AND mode = $2 AND issued_on BETWEEN $3 AND $4
+    FROM credit_notes WHERE organisation_id = $1 AND mode = $2 AND NOT is_prepaid AND issued_on BETWEEN $3 AND $4
     UNION ALL
     SELECT day, currency, -amount_minor
     FROM transfer_assignments WHERE organisation_id = $1 AND mode = $2 AND day BETWEEN $3 AND $4

@@ -1,18 +1,18 @@
 """Credit notes as values: what each takes off an order, and how one is composed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 
 import msgspec
 
-from tonne.money.invoices.documents.electronic_credit_note import credited_tax
-from tonne.money.invoices.documents.home_tax import home_of_credit
-from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord
+from tonne.money.invoices.documents.home_tax import homes_of_credit
+from tonne.money.invoices.documents.record import CreditNoteLine, CreditNoteRecord, InvoiceRecord, InvoiceTax
 from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceStatus, IssuedDocument
 from tonne.money.invoices.tax_documents import DocumentKind, reference_in
 from tonne.platform.values.amounts import apportion, format_money
 from tonne.platform.values.context import new_id, replace, same_named
+from tonne.platform.values.tax_codes import NO_TAX_CODE
 from tonne.selling.orders.model import OrderKey
 
 # A credit note with more orders lists accounts instead: the orders are on the invoice.
@@ -26,6 +26,8 @@ class CreditCause(StrEnum):
     REFUND = "refund"
     # The operator reduces an invoice.
     CORRECTION = "correction"
+    # The card issuer reversed the payment of orders that were delivered.
+    DISPUTE = "dispute"
 
 
 class CreditedOrder(msgspec.Struct, frozen=True):
@@ -87,6 +89,30 @@ def without(billed: BilledOrder, credited: CreditedOrder | None) -> BilledOrder:
     )
 
 
+# Treatment and rate in per cent, by order id.
+TermsOfOrders = Mapping[str, tuple[str, str | None]]
+
+
+def credited_taxes(
+    issued: InvoiceRecord, credited: Sequence[CreditedOrder], terms: TermsOfOrders | None
+) -> list[InvoiceTax]:
+    """What is credited of each treatment and rate of the invoice, in its order."""
+    billed = issued.taxes or [InvoiceTax(NO_TAX_CODE, "none", None, "", "")]
+    found = []
+    for tax in billed:
+        of_rate = [each for each in credited if len(billed) == 1 or _terms_of(each, terms) == (tax.treatment, tax.rate)]
+        tax_minor = sum(each.tax_minor or 0 for each in of_rate)
+        net_minor = sum(each.total_minor for each in of_rate) - tax_minor
+        if of_rate:
+            net, amount = (format_money(minor, issued.currency) for minor in (net_minor, tax_minor))
+            found.append(replace(tax, net=net, tax=amount))
+    return found
+
+
+def _terms_of(credited: CreditedOrder, terms: TermsOfOrders | None) -> tuple[str, str | None] | None:
+    return None if terms is None else terms[credited.order_id]
+
+
 def compose_credit_note(
     invoice: Invoice,
     credited: Sequence[CreditedOrder],
@@ -98,14 +124,16 @@ def compose_credit_note(
     refund_id: str | None,
     issued_by: str,
     cancels_invoice: bool,
+    terms: TermsOfOrders | None = None,
     returned_minor: int = 0,
 ) -> CreditNote:
+    """`terms` are needed if the invoice has several rates."""
     total_minor = sum(each.total_minor for each in credited)
     taxes = [each.tax_minor for each in credited if each.tax_minor is not None]
     tax_minor = sum(taxes) if taxes else None
     issued, currency = invoice.read_record(), invoice.currency
     reference = reference_in(DocumentKind.CREDIT_NOTE, invoice.mode, number)
-    part, home = home_of_credit(issued, credited_tax(issued, total_minor, tax_minor or 0))
+    parts, home = homes_of_credit(issued, credited_taxes(issued, credited, terms))
     record = CreditNoteRecord(
         number=reference,
         mode=invoice.mode.value,
@@ -125,7 +153,7 @@ def compose_credit_note(
         invoice_paid=invoice.status is InvoiceStatus.PAID,
         paid_by_card=issued.paid_by_card,
         returned=format_money(returned_minor, currency) if returned_minor else None,
-        credited_tax=part,
+        taxes=parts,
         home=home,
         language=issued.language,
     )

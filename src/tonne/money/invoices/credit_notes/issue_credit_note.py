@@ -9,11 +9,13 @@ from tonne.money.invoices import store
 from tonne.money.invoices.credit_notes import credit_note
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.documents.parties import rate_text
 from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import CreditTooHigh
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, record_invoices
 from tonne.money.invoices.issuing.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
 from tonne.money.invoices.issuing.billing_store import remove_unbilled
+from tonne.money.invoices.issuing.due_document_store import remove_due_documents
 from tonne.money.invoices.mail import compose_credit_mail, find_recipients
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
 from tonne.money.invoices.release_surplus import release_surplus
@@ -23,7 +25,9 @@ from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
+from tonne.platform.values.amounts import TaxTerms
 from tonne.platform.values.context import By, replace
+from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderKey
 
 
@@ -40,11 +44,11 @@ async def credit_order(
     """Issue a credit note for a locked order: for what is left of it on its invoice, or for a part of that.
 
     None if the order is on no invoice, or nothing is left to credit. With CANCELLATION the order is taken off the
-    invoice; if it still waits for a consolidated one, it is not billed at all. Raises CreditTooHigh. It changes
+    invoice; if it still waits for its document, it gets none. Raises CreditTooHigh. It changes
     neither the order nor any payment: refunds and cancellations call it in their transaction, before they append
     events.
     """
-    if cause is credit_note.CreditCause.CANCELLATION and await remove_unbilled(tx, order):
+    if cause is credit_note.CreditCause.CANCELLATION and await _has_no_document(tx, order):
         return None
     found = await store.find_invoice(tx, order.scope, order.id)
     if found is None:
@@ -62,6 +66,11 @@ async def credit_order(
         raise CreditTooHigh(f"Only {invoice.money(left.total_minor)} of the order are left to credit.")
     part = credit_note.credit_in_full(left) if amount_minor is None else credit_note.credit_in_part(left, amount_minor)
     return await issue_credit_note(tx, invoice, [part], cause=cause, reason=reason, by=by, refund_id=refund_id)
+
+
+async def _has_no_document(tx: Connection, order: Order) -> bool:
+    """Whether it is cancelled before it was billed, or before the document of its card payment was issued."""
+    return await remove_unbilled(tx, order) or bool(await remove_due_documents(tx, [order.key]))
 
 
 async def credit_orders(
@@ -124,6 +133,7 @@ async def issue_credit_note(
         refund_id=refund_id,
         issued_by=str(by.actor),
         cancels_invoice=is_cancelled or (leaves_nothing and not is_open),
+        terms=await _find_terms(tx, invoice, credited),
         returned_minor=returned_minor,
     )
     status = await store.add_credit(tx, invoice, note.total_minor, cancels=is_cancelled, by=by)
@@ -139,6 +149,16 @@ async def issue_credit_note(
     event_type = CANCELLED if status is InvoiceStatus.CANCELLED else CREDITED
     await record_invoices(tx, [changed], event_type, by.at)
     return note
+
+
+async def _find_terms(
+    tx: Connection, invoice: Invoice, credited: Sequence[credit_note.CreditedOrder]
+) -> credit_note.TermsOfOrders | None:
+    if len(invoice.read_record().taxes) < 2:
+        return None
+    orders = await load_orders(tx, [each.key for each in credited])
+    terms = {order.id: TaxTerms(order.tax.treatment, order.tax.rate) for order in orders}
+    return {id_: (each.treatment.value, rate_text(each)) for id_, each in terms.items()}
 
 
 def _total(credited: Sequence[credit_note.CreditedOrder]) -> int:

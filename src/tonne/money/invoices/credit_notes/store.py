@@ -30,8 +30,8 @@ _INSERTED = (
     "issued_on, issued_by"
 )
 INSERT_NOTE = f"""
-INSERT INTO credit_notes ({_INSERTED}, created_at, next_attempt_at, recovers)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+INSERT INTO credit_notes ({_INSERTED}, created_at, next_attempt_at, recovers, is_prepaid)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 """  # noqa: S608 - columns above
 
 
@@ -39,7 +39,9 @@ async def insert_credit_note(
     tx: Connection, invoice: Invoice, note: CreditNote, now: datetime, *, mail_at: datetime | None
 ) -> None:
     await insert_documents(tx, [note], now)
-    await tx.execute(INSERT_NOTE, *parameters_of(note, _INSERTED), now, mail_at, invoice.is_written_off)
+    await tx.execute(
+        INSERT_NOTE, *parameters_of(note, _INSERTED), now, mail_at, invoice.is_written_off, invoice.is_prepaid
+    )
 
 
 _ORDER = "account_id, order_id, offset_minor, fee_minor, tax_minor, total_minor"
@@ -59,7 +61,7 @@ SELECT credited.account_id, credited.order_id, '' AS reference, sum(credited.off
        sum(credited.fee_minor)::bigint AS fee_minor, sum(credited.tax_minor)::bigint AS tax_minor,
        sum(credited.total_minor)::bigint AS total_minor
 FROM credit_notes note JOIN credit_note_orders credited ON credited.credit_note_id = note.id
-WHERE note.invoice_id = $1 GROUP BY credited.account_id, credited.order_id
+WHERE note.invoice_id = $1 AND note.taken_back_by IS NULL GROUP BY credited.account_id, credited.order_id
 """
 
 
@@ -67,6 +69,37 @@ async def sum_credited(connection: Connection, invoice: Invoice) -> dict[str, Cr
     """What earlier credit notes took off the orders of an invoice, by order id."""
     rows = await connection.fetch(SUM_CREDITED, invoice.id)
     return {row["order_id"]: CreditedOrder(**row) for row in rows}
+
+
+SUM_REFUND_CREDITS = """
+SELECT credited.order_id, sum(credited.total_minor)::bigint AS total_minor
+FROM credit_notes note JOIN credit_note_orders credited ON credited.credit_note_id = note.id
+WHERE note.invoice_id = $1 AND note.cause = 'refund' AND note.taken_back_by IS NULL GROUP BY credited.order_id
+"""
+
+
+async def sum_refund_credits(connection: Connection, invoice: Invoice) -> dict[str, int]:
+    """What was credited for refunds of the orders of an invoice that stay, by order id."""
+    return {row["order_id"]: row["total_minor"] for row in await connection.fetch(SUM_REFUND_CREDITS, invoice.id)}
+
+
+LIST_REFUND_NOTES = f"""
+SELECT {NOTE_COLUMNS} FROM {NOTES} JOIN credit_note_orders credited ON credited.credit_note_id = note.id
+WHERE credited.account_id = $1 AND credited.order_id = $2 AND note.cause = 'refund' AND note.taken_back_by IS NULL
+"""  # noqa: S608 - a constant
+
+
+async def list_refund_notes(connection: Connection, scope: Scope, order_id: str) -> list[CreditNote]:
+    """Those for refunds of an order that stays, without those that were taken back."""
+    return [read_note(row) for row in await connection.fetch(LIST_REFUND_NOTES, scope.account_id, order_id)]
+
+
+MARK_TAKEN_BACK = "UPDATE credit_notes SET taken_back_by = $3 WHERE invoice_id = $1 AND id = $2"
+
+
+async def mark_taken_back(tx: Connection, invoice: Invoice, note: CreditNote, document_id: str) -> None:
+    """The caller has locked the invoice."""
+    await tx.execute(MARK_TAKEN_BACK, invoice.id, note.id, document_id)
 
 
 SUM_CORRECTIONS = """

@@ -12,7 +12,6 @@ from tonne.money.invoices.documents.billed_sums import BilledSums, ExactOrder, O
 from tonne.money.invoices.documents.home_tax import with_home_tax
 from tonne.money.invoices.documents.parties import rate_text, seller_of, taxes_of
 from tonne.money.invoices.documents.record import (
-    BankAccount,
     InvoiceAllowance,
     InvoiceFee,
     InvoiceLine,
@@ -28,9 +27,6 @@ from tonne.platform.values.context import Mode, new_id, same_named
 from tonne.platform.values.language import N_
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
-
-NO_BANK = BankAccount(account_holder="", iban=None, bic=None, bank_name=None)
-
 
 ALLOWANCE_LABEL = N_("Rounding in your favour")
 
@@ -126,7 +122,7 @@ def compose_consolidated(
         account=draft.client_name,
         taxes=taxes_of(parts, currency, organisation.tax, settings, language=orders[0].language),
         total=format_money(total_minor, currency),
-        bank=NO_BANK if by_card else model.bank_of(settings, currency),
+        bank=model.NO_BANK if by_card else model.bank_of(settings, currency),
         paid_by_card=by_card,
         reference=reference,
         note=model.TEST_NOTE if group.mode is Mode.TEST else None,

@@ -71,7 +71,7 @@ def _add_address(party: etree._Element, postal: PostalAddress | None) -> None:
 
 PROFILE = "urn:cen.eu:en16931:2017"
 # UNTDID 1001.
-_TYPE_CODES = {"invoice": "380", "credit_note": "381"}
+_TYPE_CODES = {"invoice": "380", "simplified_invoice": "380", "credit_note": "381"}
 # UNTDID 5305 by treatment. The document does not mention tax if the treatment is `none`: the XML then says that the
 # sale is not subject to tax.
 _CATEGORIES = {"standard": "S", "reverse_charge": "AE", "exempt": "E", "outside_scope": "O", "none": "O"}
@@ -116,6 +116,8 @@ def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remainin
 
 
 def _paid(record: InvoiceRecord, closing: Closing | None, remaining: Remaining | None) -> str | None:
+    if record.paid_on is not None:
+        return record.total
     if closing is not None:
         return record.total if closing.status == "paid" else None
     return None if remaining is None else remaining.received

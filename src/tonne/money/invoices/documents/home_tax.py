@@ -38,13 +38,13 @@ def with_home_tax(record: InvoiceRecord, rate: HomeRate | None) -> InvoiceRecord
     return replace(record, taxes=taxes, home=_home_tax(rate, record.currency, taxes))
 
 
-def home_of_credit(issued: InvoiceRecord, tax: InvoiceTax | None) -> tuple[InvoiceTax | None, HomeTax | None]:
+def homes_of_credit(issued: InvoiceRecord, taxes: list[InvoiceTax]) -> tuple[list[InvoiceTax], HomeTax | None]:
     """What is credited, in the national currency at the rate of its invoice."""
-    if issued.home is None or tax is None:
-        return tax, None
+    if issued.home is None:
+        return taxes, None
     rate = issued.home.home_rate
-    converted = _converted(tax, rate, issued.currency)
-    return converted, _home_tax(rate, issued.currency, [converted])
+    converted = [_converted(tax, rate, issued.currency) for tax in taxes]
+    return converted, _home_tax(rate, issued.currency, converted)
 
 
 def _converted(tax: Tax, rate: HomeRate, currency: str) -> Tax:

@@ -19,6 +19,7 @@ def invoice_labels(_: Translator) -> dict[str, str]:
         | _payment(_)
         | {
             "invoice": _("Invoice"),
+            "simplified_invoice": _("Simplified invoice"),
             "credits": _("Carbon credits"),
             "tonnes": _("Tonnes"),
             "unit_price": _("Price per tonne"),
@@ -51,7 +52,6 @@ def credit_note_labels(record: CreditNoteRecord, _: Translator) -> dict[str, str
     return _shared_labels(_) | {
         "effect": effect,
         "credited_order": _("Credited order"),
-        "tax_included": _("Tax included"),
         "tax_included_rate": _("Tax included: %(rate)s %% on %(net)s", **_TAX),
         "reason": _("Reason"),
     }

@@ -101,6 +101,8 @@ def invoice_pdf(
     issued_at = _midnight(record.issued_on)
     _ = translator(record.language)
     record = _translated(record, _)
+    if closing is None and record.paid_on is not None:
+        closing = Closing("paid", record.paid_on)
     printed = _printed(record) | {
         "closing": msgspec.to_builtins(closing),
         "annex": [msgspec.to_builtins(each) | {"sum_label": sum_label(len(each.orders), _)} for each in annex or []],
@@ -135,7 +137,7 @@ def credit_note_pdf(record: CreditNoteRecord) -> bytes:
         record = msgspec.structs.replace(record, note=_.text(record.note))
     printed, electronic = _printed(record), electronic_credit_note(record)
     inputs = label_inputs(_, credit_note_labels(record, _))
-    if electronic is None or not is_electronic(electronic):
+    if not is_electronic(electronic):
         return render_pdf(CREDIT_NOTE, printed, issued_at=issued_at, inputs=inputs)
     return _electronic_pdf(CREDIT_NOTE, printed, issued_at, inputs | {"xml": factur_x_xml(electronic).decode()})
 

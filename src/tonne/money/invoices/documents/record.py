@@ -179,7 +179,9 @@ class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
     fee: InvoiceFee
     bank: BankAccount
     reference: str
-    document: Literal["invoice", "credit_note"] = "invoice"
+    document: Literal["invoice", "simplified_invoice", "credit_note"] = "invoice"
+    # When a card had paid all of it before it was issued: nothing is due.
+    paid_on: str | None = None
     taxes: list[InvoiceTax] = []
     more_fees: list[InvoiceFee] = []
     allowances: list[InvoiceAllowance] = []
@@ -246,5 +248,5 @@ class CreditNoteRecord(DocumentRecord, frozen=True, kw_only=True):
     invoice_paid: bool = False
     # What the cancelled invoice had received, which goes back.
     returned: str | None = None
-    # What is credited, by the only treatment and rate of the invoice. None if it has several.
-    credited_tax: InvoiceTax | None = None
+    # What is credited, by treatment and rate.
+    taxes: list[InvoiceTax] = []

@@ -32,7 +32,8 @@ from tonne.money.invoices.issuing.collect_orders import (
     month_end_after,
     start_of_month,
 )
-from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order, compose_invoice
+from tonne.money.invoices.issuing.compose_invoice import compose_invoice
+from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection

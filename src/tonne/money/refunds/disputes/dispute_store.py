@@ -8,7 +8,7 @@ import asyncpg
 from tonne.money.cards.captured_store import CapturedCharge
 from tonne.money.refunds.model import Dispute
 from tonne.platform.db.database import Connection, optional, parameters_of, scope_of, value_of
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import By, Mode
 from tonne.selling.orders.model import Order
 
 _VALUES = """order_id, charge_id, reference, amount_minor, withdrawn_minor, currency, reason, state, evidence_due,
@@ -46,7 +46,7 @@ async def store_dispute(tx: Connection, dispute: Dispute, now: datetime) -> bool
 
 
 LIST_DISPUTES_OF_ORDER = f"""
-SELECT {_DISPUTE} FROM disputes
+SELECT {_DISPUTE}, tax_decision FROM disputes
 WHERE account_id = $1 AND (
     order_id = $2
     OR order_id IS NULL AND charge_id IN (
@@ -63,7 +63,7 @@ async def list_disputes(connection: Connection, order: Order) -> list[Dispute]:
 
 
 LIST_DISPUTES_OF_CHARGE = f"""
-SELECT {_DISPUTE} FROM disputes WHERE charge_id = $1 ORDER BY recorded_at, id
+SELECT {_DISPUTE}, tax_decision FROM disputes WHERE charge_id = $1 ORDER BY recorded_at, id
 """  # noqa: S608 - a constant
 
 
@@ -71,11 +71,40 @@ async def list_disputes_of_charge(connection: Connection, charge: CapturedCharge
     return [_dispute(row) for row in await connection.fetch(LIST_DISPUTES_OF_CHARGE, charge.id)]
 
 
-FIND_DISPUTE = f"SELECT {_DISPUTE} FROM disputes WHERE id = $1"  # noqa: S608 - a constant
+FIND_DISPUTE = f"SELECT {_DISPUTE}, tax_decision FROM disputes WHERE id = $1"  # noqa: S608 - a constant
 
 
 async def find_dispute_any_account(connection: Connection, dispute_id: str) -> Dispute | None:
     return optional(_dispute, await connection.fetchrow(FIND_DISPUTE, dispute_id))
+
+
+# Of an order that is not delivered the whole sale is credited, and of a surplus payment there is no document.
+TAX_IS_OPEN = """
+disputes.state = 'lost' AND disputes.withdrawn_minor > 0 AND disputes.tax_decision IS NULL AND EXISTS (
+    SELECT FROM charges JOIN charge_orders paid ON paid.account_id = charges.account_id AND paid.charge_id = charges.id
+    JOIN orders ON orders.account_id = paid.account_id AND orders.id = paid.order_id
+    JOIN invoice_orders billed ON billed.account_id = paid.account_id AND billed.order_id = paid.order_id
+    WHERE charges.account_id = disputes.account_id AND charges.id = disputes.charge_id AND NOT charges.is_surplus
+      AND orders.status IN ('retiring', 'complete') AND NOT billed.cancelled AND billed.tax_minor > 0)
+"""
+HAS_OPEN_TAX = f"SELECT {TAX_IS_OPEN} FROM disputes WHERE account_id = $1 AND id = $2"  # noqa: S608 - a constant
+
+
+async def has_open_tax(connection: Connection, dispute: Dispute) -> bool:
+    """Whether it was lost after delivery, and nobody has decided about the tax."""
+    return await connection.fetchval(HAS_OPEN_TAX, dispute.scope.account_id, dispute.id) is True
+
+
+DECIDE = """
+UPDATE disputes SET tax_decision = $3, tax_decided_at = $4, tax_decided_by = $5
+WHERE account_id = $1 AND id = $2 AND tax_decision IS NULL RETURNING true
+"""
+
+
+async def decide(tx: Connection, dispute: Dispute, decision: str, *, by: By) -> bool:
+    """False if it was decided already."""
+    owner = (dispute.scope.account_id, dispute.id)
+    return await tx.fetchval(DECIDE, *owner, decision, by.at, str(by.actor)) is True
 
 
 class DisputeSearch(NamedTuple):
@@ -87,7 +116,7 @@ class DisputeSearch(NamedTuple):
 
 
 SEARCH_DISPUTES = f"""
-SELECT {_DISPUTE} FROM disputes
+SELECT {_DISPUTE}, tax_decision FROM disputes
 WHERE ($1::text IS NULL OR mode = $1) AND ($2::text IS NULL OR state = $2)
   AND ($3::text IS NULL OR order_id = $3
        OR order_id IS NULL AND charge_id IN (
@@ -103,7 +132,7 @@ async def search_disputes_any_account(connection: Connection, search: DisputeSea
 
 
 LIST_OF_MODE = f"""
-SELECT {_DISPUTE} FROM disputes
+SELECT {_DISPUTE}, tax_decision FROM disputes
 WHERE mode = $1 AND (recorded_at, id) < ($2, $3)
 ORDER BY recorded_at DESC, id DESC LIMIT $4
 """  # noqa: S608 - a constant

@@ -13,12 +13,10 @@ import structlog
 from tonne.money.cards.captured_store import CapturedCharge, find_captured_any_account, finish_check, lock_shared
 from tonne.money.cards.gateways.card import RecordedPayment, RecordedRefund
 from tonne.money.cards.invoice_charge_store import wake_card_invoices
-from tonne.money.invoices.credit_notes import store as credit_note_store
-from tonne.money.invoices.credit_notes.credit_note import CreditCause, credit_in_part, without
-from tonne.money.invoices.credit_notes.issue_credit_note import issue_credit_note
-from tonne.money.invoices.issuing.billed_order_store import list_billed_orders, list_paid_shares
-from tonne.money.invoices.store import list_open_by_card, lock_invoices_any_account, wake_open
+from tonne.money.invoices.issuing.billed_order_store import list_paid_shares
+from tonne.money.invoices.store import list_open_by_card, wake_open
 from tonne.money.refunds import make_refunds, order_money, store
+from tonne.money.refunds.correct_documents import correct_documents
 from tonne.money.refunds.disputes import dispute_store
 from tonne.money.refunds.model import Refund, RefundPurpose, RefundState, exceeding, refundable
 from tonne.platform.db.database import Connection
@@ -109,14 +107,12 @@ async def _record_refund(
         await make_refunds.update_refund(tx, money, refund, found, now)
     if ours or found.kind not in make_refunds.STATES:
         return
-    added = []
-    for money, amount_minor in _divide_refund(list(moneys.values()), found.amount_minor):
+    parts = _divide_refund(list(moneys.values()), found.amount_minor)
+    for money, amount_minor in parts:
         refund = make_refunds.found_refund(charge, found, amount_minor, now)
         refund = replace(refund, order_id=money.order.id)
         await order_money.add_refund(tx, money, refund, actor=make_refunds.CHECK_ACTOR)
-        added.append(refund)
-    _log.warning("refund_found", charge_id=charge.id, reference=found.reference, orders=len(added))
-    await _credit(tx, charge, added, now)
+    _log.warning("refund_found", charge_id=charge.id, reference=found.reference, orders=len(parts))
 
 
 def _divide_refund(
@@ -135,27 +131,6 @@ def _divide_refund(
         left = [money.share_minor for money in moneys]
     parts = apportion(amount_minor, left)
     return [(money, part) for money, part in zip(moneys, parts, strict=True) if part > 0]
-
-
-async def _credit(tx: Connection, charge: CapturedCharge, refunds: Sequence[Refund], now: datetime) -> None:
-    """One credit note for what somebody has refunded at the gateway."""
-    [invoice] = await lock_invoices_any_account(tx, [charge.invoice_id or ""])
-    earlier, amounts = await credit_note_store.sum_credited(tx, invoice), {each.order_id: each for each in refunds}
-    parts = []
-    for billed in await list_billed_orders(tx, invoice):
-        left, refund = without(billed, earlier.get(billed.order_id)), amounts.get(billed.order_id)
-        if refund is not None and left.total_minor > 0:
-            parts.append(credit_in_part(left, min(refund.amount_minor, left.total_minor)))
-    if parts:
-        await issue_credit_note(
-            tx,
-            invoice,
-            parts,
-            cause=CreditCause.REFUND,
-            reason="Refunded at the card gateway",
-            by=make_refunds.CHECK_ACTOR.at(now),
-            refund_id=refunds[0].id,
-        )
 
 
 async def _refund_surplus(
@@ -183,6 +158,8 @@ async def _settle(tx: Connection, moneys: Mapping[OrderKey, order_money.OrderMon
     """Everything is locked before the first event is appended."""
     first = next(iter(moneys.values()))
     await order_money.settle_charges(tx, first, now)
+    refunded = [(money.order, money.refunds) for money in moneys.values()]
+    await correct_documents(tx, refunded, by=make_refunds.CHECK_ACTOR.at(now))
     ends = []
     for money in moneys.values():
         money.charges = first.charges

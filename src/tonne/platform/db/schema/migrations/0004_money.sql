@@ -484,6 +484,23 @@ CREATE TABLE invoice_orders (
 CREATE UNIQUE INDEX invoice_orders_billed_once ON invoice_orders (account_id, order_id) WHERE NOT cancelled;
 CREATE INDEX invoice_orders_of_order ON invoice_orders (account_id, order_id);
 
+-- Orders that a card has paid, and whose document is still to be issued. A live one is held back until it can state what
+-- the law demands.
+CREATE TABLE due_documents (
+    account_id       text NOT NULL,
+    order_id         text NOT NULL,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    paid_at          timestamptz NOT NULL,
+    next_attempt_at  timestamptz NOT NULL,
+    held_by          text CHECK (held_by IN ('seller_details_missing', 'buyer_details_missing', 'vat_check_missing',
+                                             'exchange_rate_missing')),
+    PRIMARY KEY (account_id, order_id),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+CREATE INDEX due_documents_by_time ON due_documents (next_attempt_at);
+CREATE INDEX due_documents_held ON due_documents (organisation_id, mode) WHERE held_by IS NOT NULL;
+
 -- Orders that wait for a consolidated invoice are collected in groups: all orders of an organisation, mode and currency
 -- whose accounts have the same billing settings.
 CREATE TABLE billing_groups (
@@ -540,8 +557,8 @@ CREATE TABLE credit_notes (
     currency         currency NOT NULL,
     total_minor      bigint NOT NULL CHECK (total_minor > 0),
     -- cancellation: the orders were cancelled. refund: money is returned, the orders stay. correction: the operator
-    -- reduces an invoice.
-    cause            text NOT NULL CHECK (cause IN ('cancellation', 'refund', 'correction')),
+    -- reduces an invoice. dispute: the card issuer reversed the payment of orders that were delivered.
+    cause            text NOT NULL CHECK (cause IN ('cancellation', 'refund', 'correction', 'dispute')),
     reason           text CHECK (length(reason) <= 500),
     refund_id        text,
     issued_on        date NOT NULL,
@@ -552,13 +569,20 @@ CREATE TABLE credit_notes (
     next_attempt_at  timestamptz,
     -- Whether the invoice was written off when it was issued, as in `transfer_assignments`.
     recovers         boolean NOT NULL DEFAULT false,
+    -- As on its invoice.
+    is_prepaid       boolean NOT NULL DEFAULT false,
+    -- The invoice that takes it back, because its refund failed after it had succeeded: it no longer counts.
+    taken_back_by    text REFERENCES tax_documents,
     UNIQUE (mode, number)
 );
 CREATE INDEX credit_notes_of_invoice ON credit_notes (invoice_id);
 CREATE INDEX credit_notes_of_organisation ON credit_notes (organisation_id, mode, issued_on);
 CREATE INDEX credit_notes_due ON credit_notes (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX credit_notes_owed ON credit_notes (organisation_id, mode, currency, issued_on)
-    INCLUDE (total_minor);
+    INCLUDE (total_minor) WHERE NOT is_prepaid;
+-- For statements of account.
+CREATE INDEX credit_notes_taken_back ON credit_notes (organisation_id, mode)
+    WHERE taken_back_by IS NOT NULL AND NOT is_prepaid;
 
 -- What a credit note takes off each order.
 CREATE TABLE credit_note_orders (
@@ -686,6 +710,10 @@ CREATE TABLE disputes (
     taken_minor      bigint NOT NULL DEFAULT 0,
     -- When the gateway first withdrew money: an inquiry may become a dispute later.
     taken_at         timestamptz,
+    -- What a person decided about the tax of one that was lost after delivery: a credit note corrects it, or it stays.
+    tax_decision     text CHECK (tax_decision IN ('credited', 'kept')),
+    tax_decided_at   timestamptz,
+    tax_decided_by   text,
     PRIMARY KEY (account_id, id),
     UNIQUE (charge_id, reference),
     FOREIGN KEY (account_id, order_id) REFERENCES orders,
@@ -694,6 +722,7 @@ CREATE TABLE disputes (
 CREATE INDEX disputes_of_order ON disputes (account_id, order_id);
 CREATE INDEX disputes_newest ON disputes (recorded_at, id);
 CREATE INDEX disputes_open ON disputes (account_id, order_id) WHERE state = 'opened';
+CREATE INDEX disputes_undecided ON disputes (mode) WHERE state = 'lost' AND tax_decision IS NULL;
 
 -- Up to when each gateway was asked for refunds and disputes that no webhook has reported.
 CREATE TABLE gateway_polls (
@@ -830,7 +859,7 @@ CREATE TRIGGER orders_are_booked AFTER UPDATE ON orders FOR EACH ROW
     WHEN (NEW.status IN ('complete', 'cancelled', 'failed')
           AND (OLD.status <> NEW.status OR OLD.billing_adjustment_minor <> NEW.billing_adjustment_minor))
     EXECUTE FUNCTION note_booked_row();
-CREATE TRIGGER credit_notes_are_booked AFTER INSERT ON credit_notes FOR EACH ROW
+CREATE TRIGGER documents_are_booked AFTER INSERT ON tax_documents FOR EACH ROW
     EXECUTE FUNCTION note_booked_row();
 CREATE TRIGGER transfers_are_booked AFTER INSERT OR UPDATE ON bank_transfers FOR EACH ROW
     EXECUTE FUNCTION note_booked_row();
@@ -858,7 +887,7 @@ BEGIN
 END
 $$;
 CREATE TRIGGER invoices_are_booked AFTER INSERT OR UPDATE ON invoices FOR EACH ROW
-    EXECUTE FUNCTION note_booked_invoice();
+    WHEN (NOT NEW.is_prepaid) EXECUTE FUNCTION note_booked_invoice();
 
 -- What an invoice was settled with by hand is what transfers did not pay.
 CREATE FUNCTION note_booked_assignment() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -871,13 +900,11 @@ $$;
 CREATE TRIGGER assignments_are_booked AFTER INSERT ON transfer_assignments FOR EACH ROW
     EXECUTE FUNCTION note_booked_assignment();
 
--- An order that ended takes back what its payment was for; a dispute is about what a payment was for.
+-- A dispute is about what a payment was for.
 CREATE FUNCTION note_booked_charge() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_due (table_name, source_id)
     SELECT 'charges', NEW.id
-    UNION ALL
-    SELECT 'orders', NEW.order_id WHERE NEW.order_id IS NOT NULL
     UNION ALL
     SELECT 'disputes', disputes.id FROM disputes
     WHERE disputes.account_id = NEW.account_id AND disputes.charge_id = NEW.id;
@@ -887,14 +914,11 @@ $$;
 CREATE TRIGGER charges_are_booked AFTER INSERT OR UPDATE ON charges FOR EACH ROW
     WHEN (NEW.captured_minor IS NOT NULL) EXECUTE FUNCTION note_booked_charge();
 
--- Refunds of one payment depend on each other, and what is lost in its dispute depends on them.
+-- What is lost in the dispute of a payment depends on its refunds.
 CREATE FUNCTION note_booked_refund() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_due (table_name, source_id)
     SELECT 'refunds', NEW.id
-    UNION ALL
-    SELECT 'refunds', other.id FROM refunds other
-    WHERE other.charge_id = NEW.charge_id AND other.id <> NEW.id AND other.succeeded_at IS NOT NULL
     UNION ALL
     SELECT 'disputes', disputes.id FROM disputes
     WHERE disputes.account_id = NEW.account_id AND disputes.charge_id = NEW.charge_id;

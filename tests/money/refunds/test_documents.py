@@ -1,0 +1,191 @@
+"""Every sale by card has a tax document, and what goes back is credited on it."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import msgspec
+import pytest
+
+from tests.money.refunds.documents_scene import DocumentsScene
+from tests.support.world import ADDRESS, SELLER, TESTER, World
+from tonne.apps.wiring.app import Services
+from tonne.money.cards.gateways.card import DisputeState
+from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts
+from tonne.money.invoices.issuing.issue_documents import draft_document
+from tonne.money.invoices.model import BilledOrganisation
+from tonne.money.invoices.store import find_invoice
+from tonne.money.refunds.disputes.decide_tax import TaxDecision
+from tonne.money.refunds.errors import TaxDecisionInvalid
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import TaxTreatment
+from tonne.platform.values.context import Mode, replace
+from tonne.selling.accounts.tax.tax_profile import TaxProfile, set_tax_profile
+from tonne.selling.orders.buyer import BuyerDetails
+from tonne.selling.orders.model import Order, OrderTax
+
+FIRST, NOTE, SECOND = "TN-TEST-000001", "CN-TEST-000001", "TN-TEST-000002"
+CLEARING, LOSSES, TAX = "Assets:Card-Clearing", "Expenses:Dispute-Losses", "Liabilities:Tax"
+
+
+@pytest.fixture
+async def scene(services: Services, world: World) -> DocumentsScene:
+    scene = DocumentsScene(services, world.ours_test)
+    profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), **ADDRESS}
+    async with scene.database.transaction() as tx:
+        await set_tax_profile(tx, scene.scope.organisation_id, profile, by=TESTER.at(scene.clock()))
+    return scene
+
+
+def due(order: Order) -> int:
+    return order.amount_due_minor or 0
+
+
+async def test_a_captured_payment_has_a_prepaid_invoice(scene: DocumentsScene) -> None:
+    order = await scene.paid()
+    await scene.check_invariants()
+    await scene.issue()
+    await scene.issue()
+    assert await scene.documents() == [(FIRST, due(order), None)]
+    async with scene.database.connection() as connection:
+        invoice = await find_invoice(connection, order.scope, order.id)
+    assert invoice is not None
+    record = invoice.read_record()
+    assert (invoice.status, invoice.is_prepaid, record.paid_by_card) == ("paid", True, True)
+    assert (record.paid_on, record.bank.iban, record.document) == (record.issued_on, None, "invoice")
+    balances = await scene.balances()
+    assert balances[CLEARING] == due(order)
+    assert balances[TAX] == -(invoice.tax_minor or 0) < 0
+    assert "Assets:Receivables" not in balances
+
+
+async def test_a_refund_is_credited_when_it_has_succeeded(scene: DocumentsScene) -> None:
+    order = await scene.documented()
+    await scene.allocate()
+    await scene.refund(order, 500)
+    assert len(await scene.documents()) == 1, "it may still fail"
+    await scene.send()
+    assert (await scene.documents())[1:] == [(NOTE, 500, FIRST)]
+    assert (await scene.balances())[CLEARING] == due(order) - 500
+
+
+async def test_a_refund_before_the_document_is_credited_with_it(scene: DocumentsScene) -> None:
+    order = await scene.paid()
+    await scene.refund(order, 500)
+    await scene.send()
+    assert await scene.documents() == []
+    await scene.issue()
+    assert await scene.documents() == [(FIRST, due(order), None), (NOTE, 500, FIRST)]
+    await scene.balances()
+
+
+async def test_a_credit_note_whose_refund_failed_later_is_taken_back(scene: DocumentsScene) -> None:
+    order = await scene.documented()
+    await scene.refund_at_gateway(order, 500)
+    await scene.check()
+    assert (await scene.documents())[1:] == [(NOTE, 500, FIRST)]
+    before = await scene.balances()
+    await scene.fail_at_gateway()
+    await scene.check()
+    assert (await scene.documents())[2:] == [(SECOND, 500, NOTE)]
+    after = await scene.balances()
+    assert after[CLEARING] == before[CLEARING] + 500
+    assert after[TAX] < before[TAX], "the tax is owed again"
+
+
+async def test_an_order_that_is_cancelled_before_its_document_gets_none(scene: DocumentsScene) -> None:
+    order = await scene.paid()
+    await scene.cancel_with_refund(order)
+    await scene.issue()
+    await scene.send()
+    assert await scene.documents() == []
+    assert await scene.balances() == {}
+
+
+async def test_a_cancelled_order_is_credited_with_the_cancellation(scene: DocumentsScene) -> None:
+    order = await scene.documented()
+    await scene.cancel_with_refund(order)
+    assert (await scene.documents())[1:] == [(NOTE, due(order), FIRST)]
+    await scene.send()
+    assert await scene.balances() == {}
+
+
+async def test_a_dispute_lost_before_delivery_takes_the_tax_back(scene: DocumentsScene) -> None:
+    order = await scene.documented()
+    await scene.dispute(order, DisputeState.OPENED)
+    await scene.dispute(order, DisputeState.LOST)
+    assert (await scene.documents())[1:] == [(NOTE, due(order), FIRST)]
+    assert await scene.balances() == {}
+
+
+async def test_a_person_decides_about_the_tax_of_a_dispute_lost_after_delivery(scene: DocumentsScene) -> None:
+    order = await scene.documented()
+    await scene.allocate()
+    await scene.dispute(order, DisputeState.OPENED)
+    await scene.dispute(order, DisputeState.LOST)
+    assert len(await scene.documents()) == 1
+    before = await scene.balances()
+    assert before[LOSSES] == due(order)
+    await scene.decide_tax(TaxDecision.CREDITED)
+    assert (await scene.documents())[1:] == [(NOTE, due(order), FIRST)]
+    after = await scene.balances()
+    assert TAX not in after
+    assert after[LOSSES] == due(order) + before[TAX], "the loss is smaller by the tax, and the revenue stays"
+    with pytest.raises(TaxDecisionInvalid):
+        await scene.decide_tax(TaxDecision.KEPT)
+
+
+SETTINGS = msgspec.structs.replace(Settings(), **SELLER, seller_country="DE", seller_vat_id="DE136695976")
+COMPANY = BuyerDetails(is_business=True, company="Ours GmbH", **ADDRESS)
+PERSON = BuyerDetails(name="Ada", **ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("at_checkout", "minor", "treatment", "known", "expected"),
+    [
+        (True, 10_000, TaxTreatment.STANDARD, None, "simplified_invoice"),
+        (True, 10_001, TaxTreatment.STANDARD, None, "lacks name street postcode city country"),
+        (True, 10_001, TaxTreatment.STANDARD, PERSON, "invoice"),
+        (True, 10_001, TaxTreatment.NONE, None, "invoice"),
+        (True, 1, TaxTreatment.STANDARD, COMPANY, "invoice"),
+        (True, 1, TaxTreatment.REVERSE_CHARGE, None, "lacks name street postcode city country"),
+        (False, 1, TaxTreatment.STANDARD, ADDRESS, "invoice"),
+        (False, 10_000, TaxTreatment.STANDARD, None, "simplified_invoice"),
+        (False, 10_001, TaxTreatment.STANDARD, None, "lacks street postcode city country"),
+        (False, 1, TaxTreatment.REVERSE_CHARGE, None, "lacks street postcode city country"),
+        (False, 1, TaxTreatment.NONE, None, "invoice"),
+    ],
+)
+async def test_the_kind_of_a_document_follows_from_the_buyer_and_the_amount(
+    scene: DocumentsScene, *, at_checkout: bool, minor: int, treatment: TaxTreatment, known: object, expected: str
+) -> None:
+    order = _live(await scene.order(), minor, treatment, at_checkout=at_checkout)
+    profile = TaxProfile(**known) if isinstance(known, dict) else TaxProfile()
+    details = known if isinstance(known, BuyerDetails) else None
+    if details is not None:
+        profile = TaxProfile(**ADDRESS)
+    kind, lacks = draft_document(order, BilledOrganisation("Ours", "", [], profile), details, SETTINGS, _facts(order))
+    found = f"lacks {' '.join(lacks.details)}" if lacks else kind
+    assert found == expected
+
+
+async def test_a_document_waits_for_the_settings_of_the_seller(scene: DocumentsScene) -> None:
+    order = _live(await scene.order(), 1, TaxTreatment.STANDARD, at_checkout=True)
+    _, lacks = draft_document(order, BilledOrganisation("Ours", "", []), None, Settings(), _facts(order))
+    assert lacks == HeldBack(lacks.settings)
+    assert "TONNE_SELLER_NAME" in lacks.settings
+    assert "TONNE_BANK_IBAN" not in lacks.settings
+
+
+def _facts(order: Order) -> KnownFacts:
+    return KnownFacts(order.created_at)
+
+
+def _live(order: Order, minor: int, treatment: TaxTreatment, *, at_checkout: bool) -> Order:
+    assert order.priced is not None
+    return replace(
+        order,
+        scope=replace(order.scope, mode=Mode.LIVE),
+        priced=replace(order.priced, offset_cost_minor=minor, commission_minor=0, total_cost_minor=minor),
+        tax=OrderTax(treatment, Fraction(0), 0),
+        offset_link_id="lnk_1" if at_checkout else None,
+    )
