@@ -8,9 +8,11 @@ from structlog.testing import capture_logs
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.platform.db.group_commit import QueueTimeout
 from tonne.platform.http.authenticator import hash_key
-from tonne.platform.http.errors import RateLimited, ServiceUnavailable
+from tonne.platform.http.errors import InternalError, RateLimited, ServiceUnavailable
 from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.http.refusals import refusal_of_item
 from tonne.platform.process.single_flight import SingleFlight
 
 LOCK_STREAM = "SELECT FROM event_streams WHERE organisation_id = $1 AND mode = 'test' FOR UPDATE"
@@ -124,3 +126,12 @@ async def test_a_cancelled_request_does_not_stop_the_lookup_of_others() -> None:
     with pytest.raises(ServiceUnavailable):
         await flight.run("key", fail)
     assert flight._running == {}
+
+
+def test_an_outage_is_not_logged_for_every_item_of_a_batch() -> None:
+    """A tenant that sends more batches than are written in time had a traceback in the log for each of its orders."""
+    with capture_logs() as lines:
+        refusals = [refusal_of_item(QueueTimeout("not in time"), "item_failed") for _ in range(100)]
+        assert isinstance(refusal_of_item(ZeroDivisionError(), "item_failed"), InternalError)
+    assert all(isinstance(each, ServiceUnavailable) for each in refusals)
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["item_failed"]

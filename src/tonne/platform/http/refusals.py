@@ -2,7 +2,7 @@
 
 import structlog
 
-from tonne.platform.db.errors import REPEATABLE, ServiceHeld, is_database_unavailable, is_service_held
+from tonne.platform.db.errors import REPEATABLE, ServiceHeld, is_database_unavailable, is_service_held, log_outage
 from tonne.platform.http.errors import InternalError, ServiceUnavailable
 from tonne.platform.values.errors import TonneError
 
@@ -21,8 +21,8 @@ def refusal_for(error: BaseException) -> TonneError:
 
 
 def refusal_of_item(error: BaseException, failure_event: str) -> TonneError:
-    """Of one item of a batch. The others go on, so an error of ours is logged here."""
+    """Of one item of a batch. The others go on, so an error of ours is logged here; an outage not for every item."""
     refusal = refusal_for(error)
-    if isinstance(refusal, (InternalError, ServiceUnavailable)):
+    if isinstance(refusal, (InternalError, ServiceUnavailable)) and not log_outage(error):
         _log.error(failure_event, exc_info=error)
     return refusal
