@@ -113,7 +113,10 @@ export interface Order {
   requested_value: Decimal | null;
   /** The tonnes that were ordered. Null for a value. */
   requested_quantity: Decimal | null;
-  /** Where the money is. `refunded`: in full. `disputed`: the payer has disputed the card payment. */
+  /**
+   * Where the money is. Status `paid` says that the order is cleared for fulfilment: its money may arrive later.
+   * `refunded`: in full. `disputed`: the payer has disputed the card payment.
+   */
   payment_state: PaymentState;
   /** Tax on what is billed. Null until placed, or until billed together. */
   tax: Decimal | null;

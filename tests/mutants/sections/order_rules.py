@@ -52,6 +52,12 @@ MUTANTS = [
         "order_rules.what_is_due_is_the_total_with_adjustment_and_tax",
     ),
     _field(
+        "a paid order whose money is elsewhere",
+        "payment_state=order.payment_state,",
+        "payment_state=model.PaymentState.DISPUTED,",
+        "states.paid_means_cleared_for_fulfilment",
+    ),
+    _field(
         "the quantity in kilograms",
         "format_tonnes(priced.quantity_grams)",
         "format_tonnes(priced.quantity_grams * 1000)",

@@ -134,7 +134,9 @@ class Order(Model):
     requested_quantity: Decimal | None
     """The tonnes that were ordered. Null for a value."""
     payment_state: PaymentState
-    """Where the money is. `refunded`: in full. `disputed`: the payer has disputed the card payment."""
+    """Where the money is. Status `paid` says that the order is cleared for fulfilment: its money may arrive later.
+    `refunded`: in full. `disputed`: the payer has disputed the card payment.
+    """
     tax: Decimal | None
     """Tax on what is billed. Null until placed, or until billed together."""
     billing_adjustment: Decimal | None
