@@ -143,8 +143,8 @@ class OrderOut(msgspec.Struct):
     payment_state: Annotated[
         model.PaymentState,
         Meta(
-            description="Where the money is. Status `paid` says that the order is cleared for fulfilment: its money may "
-            "arrive later. `refunded`: in full. `disputed`: the payer has disputed the card payment.",
+            description="Where the money is. Status `paid` says that the order is cleared for fulfilment: its money "
+            "may arrive later. `refunded`: in full. `disputed`: the payer has disputed the card payment.",
             examples=["unpaid"],
         ),
     ]
