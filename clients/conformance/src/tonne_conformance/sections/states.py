@@ -89,10 +89,10 @@ def the_last_state_is_the_one_of_the_last_event(service: Service, receiver: Rece
 def paid_means_cleared_for_fulfilment(service: Service, receiver: Receiver) -> None:
     journey = completed(service, receiver)
     order = order_of(journey.event("order.paid"))
-    expect(order.get("payment_state") in {"unpaid", "paid"}, "unpaid or paid", order.get("payment_state"), order)
-    expect("hold_reason" not in order, "no hold_reason", order.get("hold_reason"), order)
+    expect(order.get("payment_state") in {"unpaid", "paid"}, "unpaid or paid", order.get("payment_state"), journey.last)
+    expect("hold_reason" not in order, "no hold_reason", order.get("hold_reason"), journey.last)
     statuses = [order_of(event).get("status") for event in journey.events]
-    equal(statuses[statuses.index("paid") + 1 :][:1], ["retiring"], order)
+    equal(statuses[statuses.index("paid") + 1 :][:1], ["retiring"], journey.last)
 
 
 def _journey_with(event_type: str, service: Service, receiver: Receiver) -> Journey:
