@@ -105,6 +105,11 @@ KEPT = {
     "lot_cases": {"certificate_number": "a random number"},
     "lots": {"block_spelling cost_currency country methodology retirement_url": SELLER, "invalid_reason": OPERATOR},
     "mails": {"held_reason": "one of our own sentences"},
+    "closed_months": {
+        "balances number_ranges digests": "sums and numbers",
+        "reopen_reason": OPERATOR,
+        "closed_by reopen_requested_by": "the actor, as in the audit log",
+    },
     "ledger_due": {"table_name source_id": "ids"},
     "ledger_entries": {"kind source_id subject": "ids and numbers of documents"},
     "ledger_postings": {"account tax_code currency": SERVICE},

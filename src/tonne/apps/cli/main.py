@@ -59,6 +59,7 @@ COMMANDS = {
     "mail": "tonne.apps.cli.operations.mails:mail",
     "transfer": "tonne.apps.cli.money.transfers:transfer",
     "payout": "tonne.apps.cli.money.payouts:payout",
+    "books": "tonne.apps.cli.money.books:books",
     "export": "tonne.apps.cli.money.exports:export_group",
     "retirement": "tonne.apps.cli.supply.retirements:retirement",
     "person": "tonne.apps.cli.operations.persons:person",

@@ -6,6 +6,7 @@ from tonne.apps.privacy.retention import jobs as retention
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.wakeups import connect_jobs
 from tonne.channels.checkout.link_counts.count_store import FoldLinkCounts
+from tonne.money.accounting.books.close_month import WriteDigests
 from tonne.money.accounting.books.post_entries import PostEntries
 from tonne.money.refunds import jobs as refunds
 from tonne.platform.jobs.loop import Job, RunOnce, throttled
@@ -74,6 +75,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("send_mails", mails.run_once, mails.drain, wake=mails.wake, expect=mails.expect),
         *(_every(retention.EVERY_S, name, run) for name, run in parts.retention_jobs.items()),
         _throttled("post_entries", PostEntries(parts.database, parts.clock)),
+        _throttled("write_digests", WriteDigests(parts.database, parts.clock)),
         _throttled("fold_order_totals", parts.fold_totals),
         _throttled("fold_estimate_counts", FoldEstimateCounts(parts.database)),
         _throttled("count_metadata", CountMetadata(parts.database)),

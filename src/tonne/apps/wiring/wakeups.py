@@ -63,6 +63,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "send_mails": _wakeups([_KIND.MAILS]),
     "make_partitions": _wakeups([]),
     "post_entries": _wakeups([]),
+    "write_digests": _wakeups([]),
     "fold_order_totals": _wakeups([]),
     "fold_estimate_counts": _wakeups([]),
     "count_metadata": _wakeups([]),

@@ -30,6 +30,7 @@ class ApprovalKind(StrEnum):
     REFUND = "refund"
     RETURN = "return"
     WRITE_OFF = "write_off"
+    REOPENING = "reopening"
 
 
 class ApprovalFactor(StrEnum):

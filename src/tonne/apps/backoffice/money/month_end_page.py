@@ -2,18 +2,24 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, date, datetime
+from typing import Any
 
-from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.backoffice.money.confirmed_step import ONE_MORE, ConfirmedPage, Wording, Work
+from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
 from tonne.money.accounting.books import open_points
+from tonne.money.accounting.books.check_month import check_month
+from tonne.money.accounting.books.close_month import approve_reopening, close_month, request_reopening
 from tonne.money.accounting.books.files import FILES, BookFile
 from tonne.money.accounting.journal import read_journal
 from tonne.platform.http.route import Request, Response
 from tonne.platform.web.render import see_other
+from tonne.selling.users.names import name_actors
 
 # Months to choose from.
 MONTHS = 24
+MAX_REASON = 500
 # Text is sent in parts of about this size.
 PART = 64 * 1024
 POINTS = {
@@ -32,10 +38,11 @@ POINTS = {
 ONE = "/month-end/{month}"
 
 
-class MonthEndPage(DashboardPage, frozen=True):
+class MonthEndPage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/month-end": self.choose, ONE: self.show, f"{ONE}/files/{{name}}": self.download},
+            forms={f"{ONE}/close": self.close, f"{ONE}/reopen": self.reopen, f"{ONE}/approve": self.approve},
         )
 
     async def choose(self, viewer: OperatorViewer) -> Response:
@@ -46,6 +53,48 @@ class MonthEndPage(DashboardPage, frozen=True):
 
     async def show(self, viewer: OperatorViewer) -> Response:
         return await self._page(viewer, self._month(viewer.request))
+
+    async def close(self, viewer: OperatorViewer, form: Form) -> Response:
+        month, by = self._month(viewer.request), viewer.actor.at(self.clock())
+        effects = [
+            f"Nothing is booked in {month:%B %Y} any more. What is found later is booked on the first open day.",
+            "The files of the month do not change any more.",
+            "Only two people together can reopen the month, and only while it is the last closed one.",
+        ]
+        words = Wording("Close the month", "month_closed", effects)
+        return await self._take(viewer, form, words, lambda tx: close_month(tx, viewer.mode, month, by=by))
+
+    async def reopen(self, viewer: OperatorViewer, form: Form) -> Response:
+        month, by = self._month(viewer.request), viewer.actor.at(self.clock())
+        reason = form.text("reason", "Say why, for the audit log.", longest=MAX_REASON)
+        effects = [f"Another person must approve it. {month:%B %Y} stays closed until then."]
+        words = Wording("Ask to reopen the month", "reopening_requested", effects)
+        return await self._take(
+            viewer, form, words, lambda tx: request_reopening(tx, viewer.mode, month, reason, by=by)
+        )
+
+    async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
+        month, now = self._month(viewer.request), self.clock()
+        words = Wording(
+            "Reopen the month",
+            lambda is_open: "month_reopened" if is_open else "first_approval",
+            lambda is_open: [f"Entries can be booked in {month:%B %Y} again."] if is_open else ONE_MORE,
+        )
+        return await self._take(
+            viewer,
+            form,
+            words,
+            lambda tx: approve_reopening(tx, viewer.mode, month, approver=viewer.approver(now), now=now),
+        )
+
+    async def _take(self, viewer: OperatorViewer, form: Form, words: Wording, work: Work[Any]) -> Response:
+        month = self._month(viewer.request)
+        back = f"{viewer.base}/month-end/{month:%Y-%m}"
+
+        async def show_faults(viewer: OperatorViewer, form: Form) -> Response:
+            return await self._page(viewer, month, form)
+
+        return await self.take_step(viewer, form, words, work, show_faults=show_faults, back=back)
 
     async def download(self, viewer: OperatorViewer) -> Response:
         month, name = self._month(viewer.request), viewer.request.path("name")
@@ -68,20 +117,24 @@ class MonthEndPage(DashboardPage, frozen=True):
                     held, size = [], 0
         yield "".join(held).encode()
 
-    async def _page(self, viewer: OperatorViewer, month: date) -> Response:
+    async def _page(self, viewer: OperatorViewer, month: date, form: Form | None = None) -> Response:
         period = read_journal.month_period(viewer.mode, month)
         async with self.database.connection() as connection:
             points = await open_points.list_open_points_any_account(connection, period)
             last_booking = await open_points.find_last_booking_any_account(connection, viewer.mode)
             totals = await read_journal.sum_turnover(connection, period)
-            due = await read_journal.count_due(connection)
+            check = await check_month(connection, period, self.clock())
+            closed = check.closed
+            names = await name_actors(
+                connection, [closed.closed_by, closed.reopen_requested_by] if closed is not None else []
+            )
             doctor = await find_last_run(connection)
             beginning = await open_points.find_beginning_any_account(connection)
         last_day = (period.end.date()).fromordinal(period.end.date().toordinal() - 1)
         return self.layout.page(
             viewer,
             "operator_month_end.html",
-            Form(),
+            form or Form(),
             month=month,
             months=self._months(beginning),
             is_over=self.clock() >= period.end,
@@ -91,7 +144,9 @@ class MonthEndPage(DashboardPage, frozen=True):
             is_booked=last_booking is not None and last_booking >= last_day,
             doctor=doctor,
             totals=_by_currency(totals),
-            due=due,
+            check=check,
+            closed=closed,
+            names=names,
             files=FILES,
         )
 

@@ -45,7 +45,7 @@ class _Month(click.ParamType[datetime]):
 
 
 MONTH = _Month()
-_mode_option = click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Whose books.")
+MODE_OPTION = click.option("--mode", type=MODE, default=Mode.LIVE.value, show_default=True, help="Whose books.")
 
 
 @click.group("export")
@@ -55,7 +55,7 @@ def export_group() -> None:
 
 @export_group.command("journal")
 @click.option("--month", type=MONTH, required=True, help="Month to export, in UTC: 2026-11.")
-@_mode_option
+@MODE_OPTION
 @click.option(
     "--format",
     "format_",
@@ -78,7 +78,7 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
 
     async def work(tx: Connection) -> int:
         count, days = 0, (period.end - period.start).days
-        with _opened(output) as stream:
+        with opened(output) as stream:
             if format_ is JournalFormat.CSV:
                 stream.write(csv_head())
             else:
@@ -110,7 +110,7 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
 
 @export_group.command("balances")
 @click.option("--month", type=MONTH, help="Only what this month changed. Otherwise all entries so far.")
-@_mode_option
+@MODE_OPTION
 @output_options
 def balances(month: datetime | None, mode: Mode, output: Output) -> None:
     """Show the balance of each account of the journal, per currency."""
@@ -129,7 +129,7 @@ def balances(month: datetime | None, mode: Mode, output: Output) -> None:
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[TextIO]:
+def opened(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return

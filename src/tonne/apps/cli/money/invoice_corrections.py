@@ -133,7 +133,7 @@ def approve(number: str, mode: Mode | None) -> None:
 
     async def find_page(tx: Connection) -> tuple[Mode, str]:
         found = await find_by_number_any_account(tx, number, mode)
-        return found.mode, f"invoices/{found.reference}"
+        return found.mode, f"money/invoices/{found.reference}"
 
     async def work(tx: Connection, approver: Approver) -> WriteOff:
         found = await find_by_number_any_account(tx, number, mode)

@@ -97,7 +97,7 @@ def approve(refund_id: str) -> None:
     """
 
     async def find_page(tx: Connection) -> tuple[Mode, str]:
-        return (await _require(tx, refund_id)).scope.mode, f"refunds/{refund_id}"
+        return (await _require(tx, refund_id)).scope.mode, f"money/refunds/{refund_id}"
 
     async def work(tx: Connection, approver: Approver) -> Refund:
         return await approve_refund(tx, refund_id, approver=approver, now=utc_now())

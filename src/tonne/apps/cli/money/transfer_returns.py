@@ -90,7 +90,7 @@ def approve(return_id: str) -> None:
     """
 
     async def find_page(tx: Connection) -> tuple[Mode, str]:
-        return (await lock_return(tx, return_id)).mode, f"returns/{return_id}"
+        return (await lock_return(tx, return_id)).mode, f"money/returns/{return_id}"
 
     async def work(tx: Connection, approver: Approver) -> BankReturn:
         return await approve_return(tx, return_id, approver=approver, now=utc_now())

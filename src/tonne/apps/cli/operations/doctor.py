@@ -22,6 +22,7 @@ from tonne.apps.privacy.retention.removal_store import list_archived
 from tonne.apps.wiring.sealed import ALL_SEALED
 from tonne.channels.checkout.invariants import INVARIANTS as CHECKOUTS
 from tonne.channels.webhooks.invariants import INVARIANTS as WEBHOOKS
+from tonne.money.accounting.books.close_month import DIGESTS, DIGESTS_MEANING, DIGESTS_REMEDY, find_changed_files
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL
 from tonne.money.accounting.matching.invariants import INVARIANTS as MATCHES
 from tonne.money.bank.invariants import INVARIANTS as TRANSFERS
@@ -53,7 +54,14 @@ ALL_INVARIANTS = (
     *(*LOG, *RETIREMENTS, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
 )
 SECRETS = "all secrets can be opened"
-ALL_NAMES = (*(each.name for each in ALL_INVARIANTS), SECRETS, TREE, *(each.name for each in ALL_WAITING), ARCHIVES)
+ALL_NAMES = (
+    *(each.name for each in ALL_INVARIANTS),
+    SECRETS,
+    TREE,
+    DIGESTS,
+    *(each.name for each in ALL_WAITING),
+    ARCHIVES,
+)
 SECRETS_MEANING = "Their webhooks deliver nothing, and their offset links refuse signed queries."
 SECRETS_REMEDY = "Add the key to TONNE_SECRET_KEYS_OLD, or have the secret rotated."
 # Objects listed per check.
@@ -193,6 +201,9 @@ async def _examine_all(
     trees = list[str]()
     if _is_wanted(TREE, words):
         trees = await examination.attempt([TREE], readers.run(0, lambda tx: find_broken_trees(tx, since)), trees)
+    files = list[str]()
+    if _is_wanted(DIGESTS, words):
+        files = await examination.attempt([DIGESTS], readers.run(0, lambda tx: find_changed_files(tx, since)), files)
     names = [*(each.name for each in ALL_WAITING), ARCHIVES]
     looking = readers.run(0, lambda tx: find_waiting(tx, settings, utc_now()))
     waiting = await examination.attempt(names, looking, dict[str, list[str]]())
@@ -201,6 +212,7 @@ async def _examine_all(
         *(_result(each, examination, since) for each in ALL_INVARIANTS),
         Finding(SECRETS, "broken" if unreadable else "ok", SECRETS_MEANING, SECRETS_REMEDY, unreadable),
         Finding(TREE, "broken" if trees else "ok", TREE_MEANING, TREE_REMEDY, trees),
+        Finding(DIGESTS, "broken" if files else "ok", DIGESTS_MEANING, DIGESTS_REMEDY, files),
         *(
             Finding(each.name, "warning" if each.name in waiting else "ok", each.meaning, each.remedy, places)
             for each in ALL_WAITING
@@ -267,7 +279,9 @@ async def broken_checks(tx: Connection, settings: Settings) -> list[str]:
     """The names of the checks that find an inconsistency. What only waits is not looked for."""
     breaches = await examine(tx)
     unreadable, trees = await find_unreadable(tx, settings), await find_broken_trees(tx)
-    return [*breaches, *([SECRETS] if unreadable else ()), *([TREE] if trees else ())]
+    files = await find_changed_files(tx)
+    parts = ((SECRETS, unreadable), (TREE, trees), (DIGESTS, files))
+    return [*breaches, *(name for name, found in parts if found)]
 
 
 async def examine(tx: Connection, words: Sequence[str] = (), since: datetime | None = None) -> dict[str, list[str]]:

@@ -60,7 +60,7 @@ def approve_or_link(
                 by = ACTOR.now()
                 approver = await approver_by_token(connection, known.token, by.actor, settings=settings, now=by.at)
                 return await work(connection, approver)
-        click.echo(f"Approve it in the browser: {settings.base_url}/operator/{mode}/money/{page}")
+        click.echo(f"Approve it in the browser: {settings.base_url}/operator/{mode}/{page}")
         return None
 
     return run_connected(choose)

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
+from tonne.money.accounting.books.month_store import find_closed
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.read_journal import (
     BEGINNING,
@@ -57,7 +58,9 @@ async def balances_csv(tx: Connection, period: Period) -> Text:
 
 async def sales_csv(tx: Connection, period: Period) -> Text:
     yield sales_head()
-    async for batch in read_sales_any_account(tx, period.mode, *period.days):
+    closed = await find_closed(tx, period.mode, period.start.date())
+    known_until = None if closed is None else closed.known_until
+    async for batch in read_sales_any_account(tx, period.mode, *period.days, known_until):
         for document in batch:
             yield sales_rows(document)
 

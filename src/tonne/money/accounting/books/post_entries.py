@@ -1,6 +1,7 @@
 """A job: books what changed, as the difference between what each business event should book and what is stored.
 
-Triggers note changed rows in `ledger_due`. A stored entry never changes: another version adds what is missing of it.
+Triggers note changed rows in `ledger_due`. An entry is booked on the day of its event, or, if that month is closed, on
+the first open day. A stored entry never changes: another version adds what is missing of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,12 +85,16 @@ WITH due AS MATERIALIZED (
            coalesce(latest.version, 0) + 1 AS version
     FROM (SELECT DISTINCT kind, source_id FROM difference) AS differs
     LEFT JOIN head USING (kind, source_id) LEFT JOIN latest USING (kind, source_id)
+), closed AS (
+    SELECT mode, (max(month) + interval '1 month')::date AS open_from FROM closed_months
+    WHERE reopened_at IS NULL GROUP BY mode
 ), entry AS (
     INSERT INTO ledger_entries (kind, source_id, version, mode, event_at, booked_on, corrects, organisation_id, subject)
     SELECT changed.kind, changed.source_id, changed.version, changed.mode, changed.event_at,
-           (changed.event_at AT TIME ZONE 'UTC')::date, changed.corrects, changed.organisation_id,
-           nullif(changed.subject, changed.source_id)
-    FROM changed ORDER BY changed.event_at, changed.kind, changed.source_id
+           greatest((changed.event_at AT TIME ZONE 'UTC')::date, closed.open_from), changed.corrects,
+           changed.organisation_id, nullif(changed.subject, changed.source_id)
+    FROM changed LEFT JOIN closed ON closed.mode = changed.mode
+    ORDER BY changed.event_at, changed.kind, changed.source_id
     RETURNING id, kind, source_id, mode, booked_on
 ), posting AS (
     INSERT INTO ledger_postings (entry_id, account, tax_code, currency, amount_minor)

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import AsyncIterator, Sequence
-from datetime import date
+from datetime import date, datetime
 
 import msgspec
 
@@ -44,6 +44,7 @@ class SalesDocument(msgspec.Struct, frozen=True):
         return "/".join(days)
 
 
+# What happened to an order from $4 on does not count, so that the list of a closed month does not change.
 LIST_SALES = """
 SELECT document.kind, document.reference AS number, document.issued_on, document.organisation_id,
        document.currency::text AS currency, document.total_minor, document.tax_minor, document.record,
@@ -53,8 +54,9 @@ LEFT JOIN LATERAL (
     SELECT min(orders.supplied_on) AS supplied_from, max(orders.supplied_on) AS supplied_to
     FROM invoice_orders billed
     JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
-    WHERE billed.invoice_id = document.id AND NOT billed.cancelled
-    HAVING bool_and(orders.supplied_on IS NOT NULL)
+    WHERE billed.invoice_id = document.id
+      AND NOT (orders.status IN ('cancelled', 'failed') AND orders.status_changed_at < coalesce($4, 'infinity'))
+    HAVING bool_and(orders.supplied_on IS NOT NULL AND orders.status_changed_at < coalesce($4, 'infinity'))
 ) AS supply ON true
 WHERE document.mode = $1 AND document.issued_on >= $2 AND document.issued_on < $3
 ORDER BY document.issued_on, document.series DESC, document.number
@@ -62,10 +64,10 @@ ORDER BY document.issued_on, document.series DESC, document.number
 
 
 async def read_sales_any_account(
-    tx: Connection, mode: Mode, first_day: date, end: date
+    tx: Connection, mode: Mode, first_day: date, end: date, known_until: datetime | None
 ) -> AsyncIterator[Sequence[SalesDocument]]:
     """The documents issued from `first_day` until before `end`, in batches. Call it in a transaction."""
-    cursor = await tx.cursor(LIST_SALES, mode, first_day, end)
+    cursor = await tx.cursor(LIST_SALES, mode, first_day, end, known_until)
     while rows := await cursor.fetch(BATCH):
         yield [SalesDocument(**row) for row in rows]
 

@@ -841,6 +841,31 @@ CREATE TABLE ledger_totals (
     PRIMARY KEY (mode, month, account, tax_code, currency)
 ) WITH (fillfactor = 50);
 
+-- Nothing is booked in a closed month. Only the last one can be reopened, by two people.
+CREATE TABLE closed_months (
+    id                   text PRIMARY KEY,
+    mode                 mode NOT NULL,
+    -- Its first day.
+    month                date NOT NULL CHECK (extract(day FROM month) = 1),
+    closed_at            timestamptz NOT NULL,
+    closed_by            text NOT NULL,
+    -- What was known then: supplies that were recorded later are not in its list of sales.
+    known_until          timestamptz NOT NULL CHECK (known_until <= closed_at),
+    -- Each account at the end of the month, per tax code and currency.
+    balances             jsonb NOT NULL,
+    -- The first and the last number of each series of documents.
+    number_ranges        jsonb NOT NULL,
+    -- The SHA-256 of each file, by its name. Null until a worker has written them.
+    digests              jsonb,
+    reopen_reason        text CHECK (length(reopen_reason) BETWEEN 1 AND 500),
+    reopen_requested_by  text,
+    reopen_requested_at  timestamptz,
+    reopened_at          timestamptz,
+    CHECK (num_nonnulls(reopen_reason, reopen_requested_by, reopen_requested_at) IN (0, 3)),
+    CHECK (reopened_at IS NULL OR reopen_requested_at IS NOT NULL)
+);
+CREATE UNIQUE INDEX closed_months_by_month ON closed_months (mode, month) WHERE reopened_at IS NULL;
+
 -- The business events whose entries may have changed, by the table of their rows. Only triggers insert rows.
 CREATE TABLE ledger_due (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,0 +1,119 @@
+"""What a month still needs before it can be closed."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+
+from msgspec import Struct
+
+from tonne.money.accounting.books.month_store import ClosedMonth, find_closed, find_open_before
+from tonne.money.accounting.journal.read_journal import Period, count_due
+from tonne.platform.db.database import Connection
+from tonne.platform.values.amounts import format_money
+
+# A document of the last second of a month may be stored a moment after it.
+SETTLING = timedelta(hours=1)
+# Examples that are named.
+SHOWN = 10
+
+
+class TaxSum(Struct, frozen=True):
+    """The tax of a month by its documents, and by the journal."""
+
+    tax_code: str
+    currency: str
+    documents_minor: int
+    booked_minor: int
+
+    @property
+    def is_equal(self) -> bool:
+        return self.documents_minor == self.booked_minor
+
+
+class MonthCheck(Struct, frozen=True):
+    period: Period
+    closed: ClosedMonth | None
+    is_over: bool
+    # An earlier month that must be closed first.
+    open_before: date | None
+    # Orders that were paid, and have no document yet.
+    without_document: Sequence[str]
+    taxes: Sequence[TaxSum]
+    due: int
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why the month cannot be closed, as sentences."""
+        found = []
+        if not self.is_over:
+            found.append("The month can be closed one hour after its end.")
+        if self.open_before is not None:
+            found.append(f"Close {self.open_before:%Y-%m} first: it is open, and something is booked in it.")
+        if self.without_document:
+            some = ", ".join(self.without_document[:SHOWN])
+            found.append(
+                f"Paid orders have no document yet: {some}{' …' if len(self.without_document) > SHOWN else ''}"
+            )
+        found += [
+            f"The tax of the documents is {format_money(tax.documents_minor, tax.currency)} {tax.currency}, that of "
+            f"the journal {format_money(tax.booked_minor, tax.currency)}: run `tonne doctor`."
+            for tax in self.taxes
+            if not tax.is_equal
+        ]
+        if self.due:
+            found.append(f"{self.due} changes are not booked yet: a worker books them within seconds.")
+        return found
+
+
+async def check_month(connection: Connection, period: Period, now: datetime) -> MonthCheck:
+    month = period.start.date()
+    return MonthCheck(
+        period=period,
+        closed=await find_closed(connection, period.mode, month),
+        is_over=now >= period.end + SETTLING,
+        open_before=await find_open_before(connection, period.mode, month),
+        without_document=await list_without_document_any_account(connection, period),
+        taxes=await sum_taxes_any_account(connection, period),
+        due=await count_due(connection),
+    )
+
+
+# An order that a captured payment paid for alone, or that was billed.
+LIST_WITHOUT_DOCUMENT = """
+SELECT charge.order_id FROM charges charge
+WHERE charge.mode = $1 AND charge.settled_at >= $2 AND charge.settled_at < $3 AND charge.order_id IS NOT NULL
+  AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus
+  AND NOT EXISTS (SELECT FROM invoice_orders billed
+                  WHERE billed.account_id = charge.account_id AND billed.order_id = charge.order_id)
+ORDER BY charge.settled_at LIMIT 100
+"""
+
+
+async def list_without_document_any_account(connection: Connection, period: Period) -> list[str]:
+    rows = await connection.fetch(LIST_WITHOUT_DOCUMENT, period.mode, period.start, period.end)
+    return [row["order_id"] for row in rows]
+
+
+# The journal by the day of the event: what was late is booked in a later month.
+SUM_TAXES = """
+SELECT currency, tax_code, coalesce(sum(documents_minor), 0)::bigint AS documents_minor,
+       coalesce(sum(booked_minor), 0)::bigint AS booked_minor
+FROM (SELECT currency::text AS currency, '' AS tax_code, tax_minor AS documents_minor, 0 AS booked_minor
+      FROM invoices WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
+      UNION ALL
+      SELECT currency, '', -tax_minor, 0
+      FROM credit_notes WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
+      UNION ALL
+      SELECT posting.currency, '', 0, -posting.amount_minor
+      FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id
+      WHERE entry.mode = $1 AND entry.booked_on >= $2
+        AND (entry.event_at AT TIME ZONE 'UTC')::date >= $2 AND (entry.event_at AT TIME ZONE 'UTC')::date < $3
+        AND posting.account IN ('Liabilities:Tax', 'Liabilities:Tax-Not-Due')) AS tax
+GROUP BY currency, tax_code HAVING sum(documents_minor) <> 0 OR sum(booked_minor) <> 0
+ORDER BY currency, tax_code
+"""
+
+
+async def sum_taxes_any_account(connection: Connection, period: Period) -> list[TaxSum]:
+    """By tax code and currency."""
+    rows = await connection.fetch(SUM_TAXES, period.mode, *period.days)
+    return [TaxSum(**row) for row in rows]
