@@ -91,6 +91,7 @@ ACROSS_ACCOUNTS = {
     "selling/orders/rewrite_urls.py": "an operator has moved the service to another address",
     "apps/privacy/erase_person.py": "an operator erases a person in all organisations",
     "apps/privacy/export_person.py": "the operator's: a bank transfer may name no account",
+    "money/accounting/books/check_month.py": "the operator's: the books of all accounts",
     "money/accounting/books/files.py": "the operator's: the books of all accounts",
     "channels/public_pages/public_page.py": "finds an enabled public page by its slug",
     "channels/public_pages/endpoints.py": "finds an enabled public page by its slug or handle",

@@ -38,6 +38,7 @@ READING = (
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
     "dispute show, payout list, export journal, export balances, person list, hold-quota list, log openings, "
+    "books check, books list, books export, books chart show, "
     "log audit, verify, tax rates show, tax vat-check list, rates show"
 )
 NOT_AUDITED = {
@@ -56,7 +57,7 @@ NOT_AUDITED = {
     "listen": "forwards events to the developer's own machine",
     **dict.fromkeys(READING.split(", "), READS),
     **dict.fromkeys(
-        ("refund approve", "transfer approve", "invoice approve-write-off"),
+        ("refund approve", "transfer approve", "invoice approve-write-off", "books approve-reopening"),
         "prints a link; with a personal token audited: see test_login.py",
     ),
     **dict.fromkeys(("login", "logout"), "changes nothing in the database: the token is kept in a file"),

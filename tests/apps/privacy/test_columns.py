@@ -110,6 +110,7 @@ KEPT = {
         "reopen_reason": OPERATOR,
         "closed_by reopen_requested_by": "the actor, as in the audit log",
     },
+    "ledger_charts": {"imported_by": "the actor, as in the audit log", "lines": OPERATOR},
     "ledger_due": {"table_name source_id": "ids"},
     "ledger_entries": {"kind source_id subject": "ids and numbers of documents"},
     "ledger_postings": {"account tax_code currency": SERVICE},

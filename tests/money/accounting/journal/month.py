@@ -14,7 +14,11 @@ from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import ADDRESS, TESTER, World, add_account
 from tonne.apps.wiring.app import Services
+from tonne.money.accounting.books.close_month import WriteDigests, close_month
+from tonne.money.accounting.books.files import FILES, digest_of
+from tonne.money.accounting.books.month_store import list_closed
 from tonne.money.accounting.journal.import_payouts import import_payouts
+from tonne.money.accounting.journal.read_journal import month_period
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.bank.return_store import resolve_transfer
@@ -82,6 +86,7 @@ class Month(Scene):
             *(self.resolve, self.pay_out, self.confirm_retirements, self.unassign, self.come_back),
             *(self.write_off, self.write_off, self.reinstate, self.recover, self.recover, self.correct),
             *(self.order_small, self.order_small, self.order_small, self.refund_at_gateway, self.change_card),
+            *(self.close_month, self.close_month),
         )
 
     async def begin(self) -> None:
@@ -260,6 +265,27 @@ class Month(Scene):
             await self._attempt(
                 cancel_by_id, order.scope, order.id, how, settings=self.settings, by=TESTER.at(self.clock.now)
             )
+
+    async def close_month(self) -> None:
+        """The first live month that is open, if it is over."""
+        first = self.clock.now.date().replace(day=1)
+        async with self.database.connection() as connection:
+            closed = await list_closed(connection, Mode.LIVE)
+        if closed:
+            first = month_period(Mode.LIVE, closed[0].month).end.date()
+        elif found := await self.fetchval("SELECT min(month) FROM ledger_totals WHERE mode = 'live'"):
+            first = found
+        await self._attempt(close_month, Mode.LIVE, first, by=TESTER.at(self.clock.now))
+
+    async def closed_files(self) -> dict[str, str]:
+        """The digests of the files of all closed months."""
+        await self.run_jobs(WriteDigests(self.database, self.clock))
+        async with self.database.snapshot() as tx:
+            return {
+                f"{month.id} {name}": await digest_of(tx, file, month_period(month.mode, month.month))
+                for month in await list_closed(tx, Mode.LIVE)
+                for name, file in FILES.items()
+            }
 
     async def _attempt(self, use_case: Callable[..., Awaitable[object]], *args: object, **kwargs: object) -> None:
         """What a person tries may be refused: then nothing has changed."""

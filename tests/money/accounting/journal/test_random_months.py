@@ -1,4 +1,4 @@
-"""Random months of business: afterwards journal, bank, card gateway and doctor agree to the cent."""
+"""Random months of business, some of which are closed: journal, bank, card gateway and doctor agree to the cent."""
 
 import os
 import random
@@ -72,11 +72,16 @@ async def test_the_books_agree_with_bank_gateway_and_doctor(
     print(f"MONTHS_SEED={seed} chunk={chunk}")  # noqa: T201 - shown when the test fails
     month = Month(services, world, clock, random.Random(seed))  # noqa: S311 - repeatable on purpose
     await month.begin()
+    files = dict[str, str]()
     for _ in range(MONTHS):
         for _ in range(STEPS):
             await month.step()
         await month.work()
+        await month.close_month()
         await check(month)
+        now = await month.closed_files()
+        assert {name: now[name] for name in files} == files, "the files of closed months do not change"
+        files = now
 
 
 async def check(month: Month) -> None:

@@ -9,9 +9,12 @@ from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
 from tonne.money.accounting.books import open_points
+from tonne.money.accounting.books.chart import require_chart
 from tonne.money.accounting.books.check_month import check_month
 from tonne.money.accounting.books.close_month import approve_reopening, close_month, request_reopening
-from tonne.money.accounting.books.files import FILES, BookFile
+from tonne.money.accounting.books.datev import datev_csv
+from tonne.money.accounting.books.errors import ChartIncomplete
+from tonne.money.accounting.books.files import FILES, BookFile, file_name
 from tonne.money.accounting.journal import read_journal
 from tonne.platform.http.route import Request, Response
 from tonne.platform.web.render import see_other
@@ -100,10 +103,18 @@ class MonthEndPage(ConfirmedPage, frozen=True):
         month, name = self._month(viewer.request), viewer.request.path("name")
         if name not in FILES:
             raise DashboardPageNotFound
-        file_name = f"{viewer.mode}-{month:%Y-%m}-{name}"
-        headers = {"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "private, no-store"}
-        stream = self._stream(FILES[name], read_journal.month_period(viewer.mode, month))
-        return Response(b"", 200, f"{FILES[name].media_type}; charset=utf-8".encode(), headers, stream=stream)
+        file, period = FILES[name], read_journal.month_period(viewer.mode, month)
+        if file.write is datev_csv:
+            try:
+                await self.database.run(require_chart, period)
+            except ChartIncomplete as error:
+                form = Form()
+                form.fail("", error.message)
+                return await self._page(viewer, month, form)
+        shown = file_name(name, period)
+        headers = {"Content-Disposition": f'attachment; filename="{shown}"', "Cache-Control": "private, no-store"}
+        kind = f"{file.media_type}; charset={file.encoding}".encode()
+        return Response(b"", 200, kind, headers, stream=self._stream(file, period))
 
     async def _stream(self, file: BookFile, period: read_journal.Period) -> AsyncGenerator[bytes]:
         """From one snapshot, on a connection of its own: a slow reader holds it until the end."""
@@ -113,9 +124,9 @@ class MonthEndPage(ConfirmedPage, frozen=True):
                 held.append(text)
                 size += len(text)
                 if size >= PART:
-                    yield "".join(held).encode()
+                    yield file.encode("".join(held))
                     held, size = [], 0
-        yield "".join(held).encode()
+        yield file.encode("".join(held))
 
     async def _page(self, viewer: OperatorViewer, month: date, form: Form | None = None) -> Response:
         period = read_journal.month_period(viewer.mode, month)

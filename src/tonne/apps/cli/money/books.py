@@ -8,8 +8,9 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_snapshot, run_in_transaction
 from tonne.apps.cli.money.exports import MODE_OPTION, MONTH, opened
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import REASON
+from tonne.apps.cli.parameters import FILE, REASON, read_file, reported_errors
 from tonne.apps.cli.selling.login import approve_or_link
+from tonne.money.accounting.books.chart import Office, find_chart, import_chart
 from tonne.money.accounting.books.check_month import check_month
 from tonne.money.accounting.books.close_month import approve_reopening, close_month, request_reopening
 from tonne.money.accounting.books.files import FILES
@@ -112,8 +113,40 @@ def export(month: datetime, name: str, mode: Mode, output: Path | None) -> None:
     """Write a file of a MONTH. That of a closed month has the same bytes every time."""
 
     async def work(tx: Connection) -> None:
-        with opened(output) as stream:
+        with opened(output, FILES[name].encoding) as stream:
             async for text in FILES[name].write(tx, month_period(mode, month.date())):
                 stream.write(text)
 
     run_in_snapshot(work, repeatable=False)
+
+
+@books.group("chart")
+def chart() -> None:
+    """The chart of accounts of your accountant, for DATEV."""
+
+
+@chart.command("import")
+@FILE
+@click.option("--consultant", type=click.IntRange(1, 9_999_999), required=True, help="Number of the office (Berater).")
+@click.option("--client", type=click.IntRange(1, 99_999), required=True, help="Your number there (Mandant).")
+@click.option("--year-begins", type=click.IntRange(1, 12), default=1, show_default=True, help="Month.")
+def import_(file: Path, consultant: int, client: int, year_begins: int) -> None:
+    """Import a chart from a CSV FILE, instead of the one for open months.
+
+    The columns are account (of the journal, or Transit), tax_code (empty for all), number, name and bu_key. A closed
+    month keeps its chart. Examples are in docs/charts: your adviser knows the right numbers.
+    """
+    with reported_errors():
+        lines = run_in_transaction(
+            import_chart, read_file(file), Office(consultant, client, year_begins), by=ACTOR.now()
+        )
+    click.echo(f"{len(lines)} accounts imported.")
+
+
+@chart.command("show")
+@output_options
+def show(output: Output) -> None:
+    """Show the chart for open months."""
+    found = run_in_transaction(find_chart)
+    lines = () if found is None else found.lines
+    output.print_rows(lines, columns("account", "tax_code", "number", "name", "bu_key"), empty="There is no chart.")

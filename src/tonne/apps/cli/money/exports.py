@@ -129,9 +129,9 @@ def balances(month: datetime | None, mode: Mode, output: Output) -> None:
 
 
 @contextmanager
-def opened(output: Path | None) -> Iterator[TextIO]:
+def opened(output: Path | None, encoding: str = "utf-8") -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    with creating(output), output.open("x", encoding="utf-8", newline="") as stream:
+    with creating(output), output.open("x", encoding=encoding, errors="replace", newline="") as stream:
         yield stream

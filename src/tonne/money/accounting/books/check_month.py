@@ -97,11 +97,9 @@ async def list_without_document_any_account(connection: Connection, period: Peri
 SUM_TAXES = """
 SELECT currency, tax_code, coalesce(sum(documents_minor), 0)::bigint AS documents_minor,
        coalesce(sum(booked_minor), 0)::bigint AS booked_minor
-FROM (SELECT currency::text AS currency, '' AS tax_code, tax_minor AS documents_minor, 0 AS booked_minor
-      FROM invoices WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
-      UNION ALL
-      SELECT currency, '', -tax_minor, 0
-      FROM credit_notes WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
+FROM (SELECT currency::text AS currency, '' AS tax_code,
+             CASE kind WHEN 'credit_note' THEN -tax_minor ELSE tax_minor END AS documents_minor, 0 AS booked_minor
+      FROM tax_documents WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
       UNION ALL
       SELECT posting.currency, '', 0, -posting.amount_minor
       FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id

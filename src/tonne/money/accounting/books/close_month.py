@@ -4,11 +4,12 @@ A closed month does not change: what is found later is booked on the first open 
 whenever they are written.
 """
 
+import contextlib
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar
 
 from tonne.money.accounting.books.check_month import check_month
-from tonne.money.accounting.books.errors import MonthNotClosable, MonthNotReopenable
+from tonne.money.accounting.books.errors import ChartIncomplete, MonthNotClosable, MonthNotReopenable
 from tonne.money.accounting.books.files import FILES, digest_of
 from tonne.money.accounting.books.month_store import (
     ClosedMonth,
@@ -112,7 +113,11 @@ class WriteDigests(RowJob, frozen=True):
             return False
         async with self.database.long_snapshot() as tx:
             period = month_period(month.mode, month.month)
-            digests = {name: await digest_of(tx, file, period) for name, file in FILES.items()}
+            digests = {}
+            for name, file in FILES.items():
+                # Without a complete chart of accounts there is no file for DATEV.
+                with contextlib.suppress(ChartIncomplete):
+                    digests[name] = await digest_of(tx, file, period)
         await self.database.commit(set_digests, month, digests)
         return True
 

@@ -19,3 +19,12 @@ class MonthNotReopenable(TonneError, kind=Kind.CONFLICT, code="month_not_reopena
     """
 
     message = "The month cannot be reopened."
+
+
+class ChartIncomplete(TonneError, kind=Kind.CONFLICT, code="chart_incomplete"):
+    """On the command line and the operator's pages: an export needs the number of an account that the chart lacks.
+
+    Add the accounts that the message names to your chart, and import it with `tonne books chart import`.
+    """
+
+    message = "The chart of accounts is not complete."

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
+from tonne.money.accounting.books.datev import ENCODING, datev_csv
 from tonne.money.accounting.books.month_store import find_closed
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.read_journal import (
@@ -26,6 +27,11 @@ class BookFile(NamedTuple):
     title: str
     about: str
     write: Callable[[Connection, Period], Text]
+    encoding: str = "utf-8"
+
+    def encode(self, text: str) -> bytes:
+        """A character that the encoding lacks becomes a question mark."""
+        return text.encode(self.encoding, "replace")
 
 
 async def journal_csv(tx: Connection, period: Period) -> Text:
@@ -80,12 +86,20 @@ FILES = {
         "invoices and credit notes of the month, by treatment and rate of tax",
         sales_csv,
     ),
+    "datev.csv": BookFile(
+        "text/csv", "DATEV", "sums of each day by the numbers of your chart; not tried with DATEV", datev_csv, ENCODING
+    ),
 }
+
+
+def file_name(name: str, period: Period) -> str:
+    """DATEV reads only files whose names begin so."""
+    return f"{'EXTF_' if name == 'datev.csv' else ''}{period.mode}-{period.start:%Y-%m}-{name}"
 
 
 async def digest_of(tx: Connection, file: BookFile, period: Period) -> str:
     """The SHA-256 of the file. Call it in a transaction that reads one snapshot."""
     digest = hashlib.sha256()
     async for text in file.write(tx, period):
-        digest.update(text.encode())
+        digest.update(file.encode(text))
     return digest.hexdigest()

@@ -89,11 +89,7 @@ SELECT series, min(reference) FILTER (WHERE number = first) AS first, min(refere
        AS last, count(*) AS count
 FROM (SELECT series, number, reference, min(number) OVER (PARTITION BY series) AS first,
              max(number) OVER (PARTITION BY series) AS last
-      FROM (SELECT 'TN' AS series, number, reference FROM invoices
-            WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
-            UNION ALL
-            SELECT 'CN', number, reference FROM credit_notes
-            WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3) AS issued) AS document
+      FROM tax_documents WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3) AS document
 GROUP BY series ORDER BY series
 """
 

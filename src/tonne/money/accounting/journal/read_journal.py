@@ -20,6 +20,10 @@ BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)
 _DESCRIPTIONS = {source.kind: source.description for source in SOURCES}
 
 
+def describe(kind: str) -> str:
+    return _DESCRIPTIONS[kind]
+
+
 class Period(Struct, frozen=True):
     """From `start` until before `end`."""
 
@@ -72,7 +76,7 @@ def _entry(rows: list[asyncpg.Record]) -> JournalEntry:
         source_id=first["source_id"],
         subject=first["subject"],
         organisation_id=first["organisation_id"],
-        description=_DESCRIPTIONS[first["kind"]],
+        description=describe(first["kind"]),
         postings=tuple(
             Posting(
                 LedgerAccount(row["account"]), row["currency"], row["amount_minor"], row["tax_code"], row["home_minor"]

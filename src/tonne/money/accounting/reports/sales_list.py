@@ -55,8 +55,10 @@ LEFT JOIN LATERAL (
     FROM invoice_orders billed
     JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
     WHERE billed.invoice_id = document.id
-      AND NOT (orders.status IN ('cancelled', 'failed') AND orders.status_changed_at < coalesce($4, 'infinity'))
-    HAVING bool_and(orders.supplied_on IS NOT NULL AND orders.status_changed_at < coalesce($4, 'infinity'))
+      AND NOT (orders.status IN ('cancelled', 'failed')
+               AND orders.status_changed_at < coalesce($4::timestamptz, 'infinity'))
+    HAVING bool_and(orders.supplied_on IS NOT NULL
+                    AND orders.status_changed_at < coalesce($4::timestamptz, 'infinity'))
 ) AS supply ON true
 WHERE document.mode = $1 AND document.issued_on >= $2 AND document.issued_on < $3
 ORDER BY document.issued_on, document.series DESC, document.number

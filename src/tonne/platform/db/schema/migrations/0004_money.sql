@@ -841,6 +841,19 @@ CREATE TABLE ledger_totals (
     PRIMARY KEY (mode, month, account, tax_code, currency)
 ) WITH (fillfactor = 50);
 
+-- Charts of accounts of the seller's accountant. The newest one counts for open months, and never changes.
+CREATE TABLE ledger_charts (
+    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    imported_at     timestamptz NOT NULL,
+    imported_by     text NOT NULL,
+    consultant      integer NOT NULL CHECK (consultant > 0),
+    client          integer NOT NULL CHECK (client > 0),
+    account_length  smallint NOT NULL CHECK (account_length BETWEEN 4 AND 9),
+    -- A month.
+    year_begins     smallint NOT NULL CHECK (year_begins BETWEEN 1 AND 12),
+    lines           jsonb NOT NULL
+);
+
 -- Nothing is booked in a closed month. Only the last one can be reopened, by two people.
 CREATE TABLE closed_months (
     id                   text PRIMARY KEY,
