@@ -194,6 +194,7 @@ def _short(statement: Statement) -> str:
 _NOT_FOLDED = "the deltas that the worker has not added up yet"
 _STREAMED = "`MonthEndPage._stream` calls it with a long snapshot"
 _STATEMENT = "a function whose name others have, too: `StatementPage` calls it with a long snapshot"
+_OF_A_MONTH = "the documents or payments of one month, by an index"
 _OF_A_LOT = "the parcels of lots that one person acts on; `acquire_import_lock` lifts the limits of changes"
 # What bounds statements that are begun with the usual limits.
 BOUNDED = {
@@ -214,6 +215,9 @@ BOUNDED = {
     "channels/webhooks/timeline.py LIST_DELIVERIES_OF_EVENT": "the attempts since one event",
     "money/accounting/journal/read_journal.py READ_POSTINGS": _STREAMED,
     "money/accounting/reports/sales_list.py LIST_SALES": _STREAMED,
+    "money/accounting/books/check_month.py LIST_WITHOUT_DOCUMENT": _OF_A_MONTH,
+    "money/accounting/books/check_month.py SUM_TAXES": _OF_A_MONTH,
+    "money/accounting/books/month_store.py LIST_NUMBER_RANGES": _OF_A_MONTH,
     "money/accounting/reports/organisation_documents.py SUM_RECEIVED": "the invoices of one page",
     "money/accounting/reports/statement_store.py LIST_ENTRIES": _STATEMENT,
     "money/accounting/reports/statement_store.py LIST_PERIOD": _STATEMENT,

@@ -92,6 +92,8 @@ ACROSS_ACCOUNTS = {
     "apps/privacy/erase_person.py": "an operator erases a person in all organisations",
     "apps/privacy/export_person.py": "the operator's: a bank transfer may name no account",
     "money/accounting/books/check_month.py": "the operator's: the books of all accounts",
+    "money/accounting/books/close_month.py": "the operator's: the books of all accounts",
+    "money/accounting/books/datev.py": "the operator's: the books of all accounts",
     "money/accounting/books/files.py": "the operator's: the books of all accounts",
     "channels/public_pages/public_page.py": "finds an enabled public page by its slug",
     "channels/public_pages/endpoints.py": "finds an enabled public page by its slug or handle",

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.apps.backoffice.test_money import confirm
+from tests.architecture.source import ROOT
 from tests.money.invoices.bank import Line, camt_file
 from tests.money.invoices.billing import ADA, Billing
 from tests.money.invoices.test_transfers import import_file
@@ -17,6 +18,7 @@ from tests.support.people import Person, approver, operator
 from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.cli.operations.doctor import broken_checks
 from tonne.apps.wiring.app import Services
+from tonne.money.accounting.books.chart import Office, import_chart
 from tonne.money.accounting.books.close_month import (
     DIGESTS,
     WriteDigests,
@@ -29,6 +31,7 @@ from tonne.money.accounting.books.files import FILES
 from tonne.money.accounting.books.month_store import ClosedMonth, find_closed
 from tonne.money.accounting.journal.model import JournalEntry
 from tonne.money.accounting.journal.read_journal import month_period, read_entries_any_account
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Actor, ActorKind, Mode
@@ -76,6 +79,8 @@ async def books(services: Services, world: World, clock: ManualClock) -> Books:
     async with books.database.transaction() as tx:
         profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), **ADDRESS}
         await set_tax_profile(tx, ours.organisation_id, profile, by=TESTER.at(clock()))
+        chart = SheetFile("chart.csv", (ROOT / "docs" / "charts" / "skr03.csv").read_bytes())
+        await import_chart(tx, chart, Office(1001, 7), by=TESTER.at(clock()))
     for _ in range(2):
         await books.place_order(ours)
     await books.work()

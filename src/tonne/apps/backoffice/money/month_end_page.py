@@ -145,7 +145,8 @@ class MonthEndPage(ConfirmedPage, frozen=True):
         return self.layout.page(
             viewer,
             "operator_month_end.html",
-            form or Form(),
+            form,
+            entered={} if form is None else {"reason": form.value("reason")},
             month=month,
             months=self._months(beginning),
             is_over=self.clock() >= period.end,

@@ -8,6 +8,8 @@ kind, account, tax code and currency. Written from the published description; no
 from collections.abc import AsyncIterator
 from datetime import date, datetime, timedelta
 
+import asyncpg
+
 from tonne.money.accounting.books.chart import TRANSIT, Chart, require_chart
 from tonne.money.accounting.books.month_store import find_closed
 from tonne.money.accounting.journal.read_journal import Period, describe
@@ -34,6 +36,10 @@ ORDER BY entry.booked_on, entry.kind COLLATE "C", posting.account, posting.tax_c
 """
 
 
+async def sum_days_any_account(tx: Connection, period: Period) -> list[asyncpg.Record]:
+    return await tx.fetch(SUM_DAYS, period.mode, *period.days)
+
+
 async def datev_csv(tx: Connection, period: Period) -> AsyncIterator[str]:
     """Raises ChartIncomplete before the first line."""
     closed = await find_closed(tx, period.mode, period.start.date())
@@ -41,7 +47,7 @@ async def datev_csv(tx: Connection, period: Period) -> AsyncIterator[str]:
     yield _head(chart, period, period.end if closed is None else closed.closed_at, is_final=closed is not None)
     yield _line(COLUMNS)
     transit = chart.line(TRANSIT, "").number
-    for row in await tx.fetch(SUM_DAYS, period.mode, *period.days):
+    for row in await sum_days_any_account(tx, period):
         line, currency = chart.line(row["account"], row["tax_code"]), row["currency"]
         amount = format_money(abs(row["amount_minor"]), currency).replace(".", ",")
         side = "S" if row["amount_minor"] > 0 else "H"

@@ -94,7 +94,7 @@ GROUP BY series ORDER BY series
 """
 
 
-async def list_number_ranges(tx: Connection, period: Period) -> list[NumberRange]:
+async def list_number_ranges_any_account(tx: Connection, period: Period) -> list[NumberRange]:
     return [NumberRange(**row) for row in await tx.fetch(LIST_NUMBER_RANGES, period.mode, *period.days)]
 
 

@@ -140,6 +140,9 @@ CREATE INDEX charges_unsettled ON charges (mode, created_at)
     WHERE status IN ('pending', 'mismatched');
 CREATE INDEX charges_of_invoices ON charges (organisation_id, mode, settled_at)
     WHERE invoice_id IS NOT NULL AND status IN ('captured', 'refunded');
+-- The payments of a month, to find those without a document.
+CREATE INDEX charges_paid ON charges (mode, settled_at)
+    WHERE order_id IS NOT NULL AND status IN ('captured', 'refunded') AND NOT is_surplus;
 CREATE TRIGGER charges_not_while_held BEFORE INSERT ON charges
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_while_held();
 
