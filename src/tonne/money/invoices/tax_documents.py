@@ -29,6 +29,18 @@ class DocumentKind(StrEnum):
 _SERIES = {DocumentKind.INVOICE: "TN", DocumentKind.SIMPLIFIED_INVOICE: "TS", DocumentKind.CREDIT_NOTE: "CN"}
 
 
+class _TaxLine(msgspec.Struct, frozen=True):
+    code: str
+    tax: str
+
+
+class _TaxLines(msgspec.Struct, frozen=True):
+    """What a record says about its tax: that of invoices, or that of credit notes."""
+
+    taxes: list[_TaxLine] = []
+    credited_tax: _TaxLine | None = None
+
+
 class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
     """`record` is the issued content as JSON."""
 
@@ -48,6 +60,14 @@ class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def series(self) -> str:
         return self.kind.series
+
+    @property
+    def tax_lines(self) -> str:
+        """The tax of each code in minor units, as JSON. Codes without tax are left out."""
+        found = msgspec.json.decode(self.record, type=_TaxLines)
+        lines = found.taxes if found.credited_tax is None else [found.credited_tax]
+        minor = {line.code: int(line.tax.replace(".", "")) for line in lines}
+        return msgspec.json.encode({code: each for code, each in minor.items() if each}).decode()
 
 
 def reference_in(kind: DocumentKind, mode: Mode, number: int) -> str:
@@ -86,13 +106,14 @@ async def _find_issue_date_any_account(tx: Connection, kind: DocumentKind, mode:
 
 _INSERTED = (
     "id, kind, mode, series, number, reference, organisation_id, currency, total_minor, tax_minor, issued_on, "
-    "corrects, record"
+    "corrects, record, tax_lines"
 )
 INSERT_DOCUMENTS = f"""
 INSERT INTO tax_documents ({_INSERTED}, created_at)
 SELECT {_INSERTED}, $1
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
-            $10::bigint[], $11::bigint[], $12::date[], $13::text[], $14::bytea[]) AS issued ({_INSERTED})
+            $10::bigint[], $11::bigint[], $12::date[], $13::text[], $14::bytea[],
+            $15::jsonb[]) AS issued ({_INSERTED})
 """  # noqa: S608 - columns above
 
 

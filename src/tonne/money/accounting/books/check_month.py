@@ -28,6 +28,14 @@ class TaxSum(Struct, frozen=True):
     def is_equal(self) -> bool:
         return self.documents_minor == self.booked_minor
 
+    @property
+    def difference(self) -> str:
+        documents, booked = (format_money(each, self.currency) for each in (self.documents_minor, self.booked_minor))
+        return (
+            f"The tax {self.tax_code or 'without a code'} of the documents is {documents} {self.currency}, that of the "
+            f"journal {booked}: run `tonne doctor`."
+        )
+
 
 class MonthCheck(Struct, frozen=True):
     period: Period
@@ -49,16 +57,9 @@ class MonthCheck(Struct, frozen=True):
         if self.open_before is not None:
             found.append(f"Close {self.open_before:%Y-%m} first: it is open, and something is booked in it.")
         if self.without_document:
-            some = ", ".join(self.without_document[:SHOWN])
-            found.append(
-                f"Paid orders have no document yet: {some}{' …' if len(self.without_document) > SHOWN else ''}"
-            )
-        found += [
-            f"The tax of the documents is {format_money(tax.documents_minor, tax.currency)} {tax.currency}, that of "
-            f"the journal {format_money(tax.booked_minor, tax.currency)}: run `tonne doctor`."
-            for tax in self.taxes
-            if not tax.is_equal
-        ]
+            more = ", and others" if len(self.without_document) > SHOWN else ""
+            found.append(f"Paid orders have no document yet: {', '.join(self.without_document[:SHOWN])}{more}.")
+        found += [tax.difference for tax in self.taxes if not tax.is_equal]
         if self.due:
             found.append(f"{self.due} changes are not booked yet: a worker books them within seconds.")
         return found
@@ -94,21 +95,30 @@ async def list_without_document_any_account(connection: Connection, period: Peri
 
 
 SUM_TAXES = """
-SELECT currency, '' AS tax_code, coalesce(sum(documents_minor), 0)::bigint AS documents_minor,
+SELECT currency, tax_code, coalesce(sum(documents_minor), 0)::bigint AS documents_minor,
        coalesce(sum(booked_minor), 0)::bigint AS booked_minor
-FROM (SELECT currency::text AS currency,
-             CASE kind WHEN 'credit_note' THEN -tax_minor ELSE tax_minor END AS documents_minor, 0 AS booked_minor
-      FROM tax_documents WHERE mode = $1 AND issued_on >= $2 AND issued_on < $3
+FROM (SELECT document.currency::text AS currency, line.tax_code,
+             CASE document.kind WHEN 'credit_note' THEN -line.minor ELSE line.minor END AS documents_minor,
+             0 AS booked_minor
+      FROM tax_documents document
+      CROSS JOIN LATERAL (
+          SELECT each.key AS tax_code, each.value::bigint AS minor
+          FROM jsonb_each_text(document.tax_lines) AS each (key, value)
+          UNION ALL
+          SELECT '', document.tax_minor - coalesce(sum(each.value::bigint), 0)
+          FROM jsonb_each_text(document.tax_lines) AS each (key, value)
+      ) AS line
+      WHERE document.mode = $1 AND document.issued_on >= $2 AND document.issued_on < $3
       UNION ALL
-      SELECT currency, 0, credit_minor - debit_minor FROM ledger_totals
+      SELECT currency, tax_code, 0, credit_minor - debit_minor FROM ledger_totals
       WHERE mode = $1 AND month >= $2 AND month < $3
         AND account IN ('Liabilities:Tax', 'Liabilities:Tax-Not-Due')) AS tax
-GROUP BY currency HAVING sum(documents_minor) <> 0 OR sum(booked_minor) <> 0
-ORDER BY currency
+GROUP BY currency, tax_code HAVING sum(documents_minor) <> 0 OR sum(booked_minor) <> 0
+ORDER BY currency, tax_code COLLATE "C"
 """
 
 
 async def sum_taxes_any_account(connection: Connection, period: Period) -> list[TaxSum]:
-    """By currency. Tax that is moved between the two accounts does not count."""
+    """By currency and code. Tax that is moved between the two accounts does not count."""
     rows = await connection.fetch(SUM_TAXES, period.mode, *period.days)
     return [TaxSum(**row) for row in rows]

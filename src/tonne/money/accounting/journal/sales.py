@@ -5,6 +5,14 @@ from tonne.money.accounting.journal.model import LedgerAccount as To
 
 # A document is booked in the month of its date of issue, which may be a day after it was stored.
 _BOOKED = "greatest(document.created_at, document.issued_on::timestamp AT TIME ZONE 'UTC')"
+# By code, and what is not known by code.
+_TAXES = f"""(
+    SELECT '{To.TAX}:' || line.key AS account, line.value::bigint AS minor
+    FROM jsonb_each_text(document.tax_lines) AS line (key, value)
+    UNION ALL
+    SELECT '{To.TAX}', coalesce(document.tax_minor, 0) - coalesce(sum(line.value::bigint), 0)::bigint
+    FROM jsonb_each_text(document.tax_lines) AS line (key, value)
+)"""  # noqa: S608 - made of our own constants
 # An invoice that takes back a credit note is the opposite of it.
 INVOICED = JournalSource(
     "invoiced",
@@ -13,11 +21,12 @@ INVOICED = JournalSource(
     SELECT document.mode, {_BOOKED} AS at, document.id AS source_id, document.reference AS subject,
            document.organisation_id, document.currency, posting.account, posting.amount_minor
     FROM tax_documents document
-    CROSS JOIN LATERAL (VALUES
-        ('{To.RECEIVABLES}', document.total_minor),
-        (CASE WHEN document.corrects IS NULL THEN '{To.DEFERRED}' ELSE '{To.REFUNDS}' END,
-         coalesce(document.tax_minor, 0) - document.total_minor),
-        ('{To.TAX}', -coalesce(document.tax_minor, 0))
+    CROSS JOIN LATERAL (
+        VALUES ('{To.RECEIVABLES}', document.total_minor),
+               (CASE WHEN document.corrects IS NULL THEN '{To.DEFERRED}' ELSE '{To.REFUNDS}' END,
+                coalesce(document.tax_minor, 0) - document.total_minor)
+        UNION ALL
+        SELECT tax.account, -tax.minor FROM {_TAXES} AS tax
     ) AS posting (account, amount_minor)
     WHERE document.kind <> 'credit_note'
     """,  # noqa: S608 - made of our own constants
@@ -31,13 +40,14 @@ CREDITED = JournalSource(
            document.organisation_id, document.currency, posting.account, posting.amount_minor
     FROM tax_documents document
     JOIN credit_notes note ON note.id = document.id
-    CROSS JOIN LATERAL (VALUES
-        ('{To.REFUNDS}',
-         CASE note.cause WHEN 'dispute' THEN 0 ELSE document.total_minor - coalesce(document.tax_minor, 0) END),
-        ('{To.TAX}', coalesce(document.tax_minor, 0)),
-        (CASE WHEN note.cause = 'dispute' THEN '{To.DISPUTE_LOSSES}'
-              WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END,
-         CASE note.cause WHEN 'dispute' THEN -coalesce(document.tax_minor, 0) ELSE -document.total_minor END)
+    CROSS JOIN LATERAL (
+        VALUES ('{To.REFUNDS}',
+                CASE note.cause WHEN 'dispute' THEN 0 ELSE document.total_minor - coalesce(document.tax_minor, 0) END),
+               (CASE WHEN note.cause = 'dispute' THEN '{To.DISPUTE_LOSSES}'
+                     WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END,
+                CASE note.cause WHEN 'dispute' THEN -coalesce(document.tax_minor, 0) ELSE -document.total_minor END)
+        UNION ALL
+        SELECT tax.account, tax.minor FROM {_TAXES} AS tax
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )

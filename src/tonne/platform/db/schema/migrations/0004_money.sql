@@ -396,6 +396,8 @@ CREATE TABLE tax_documents (
     corrects         text REFERENCES tax_documents,
     -- The document as it was issued (JSON, UTF-8).
     record           bytea NOT NULL,
+    -- The part of the tax of each tax code, which the record has, too: {"DE-S-19": 265}. Empty if it is not known.
+    tax_lines        jsonb NOT NULL,
     created_at       timestamptz NOT NULL,
     UNIQUE (mode, series, number),
     CHECK (series = CASE kind WHEN 'invoice' THEN 'TN' WHEN 'simplified_invoice' THEN 'TS' ELSE 'CN' END)
