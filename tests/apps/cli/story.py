@@ -32,6 +32,7 @@ FACTORS = (
 HISTORY = "date,external_id,quantity,provider\n2024-05-01,A-1,2.5,Former\n"
 TAX_RATES = "country,rate,valid_from,source\nFI,25.5,2024-09-01,Vero\n"
 ECB_RATES = "Date, USD, \n19 November 2026, 1.0548, \n"
+CHART = "account,tax_code,number,name,bu_key\nAssets:Bank,,1200,Bank,\n"
 PAYOUTS = "payout_id,paid_on,currency,amount,fee\npo_1,2026-11-02,EUR,5.00,0.30\n"
 STATEMENT = "booked_on;amount;currency;payer;reference\n2026-11-02;1.00;EUR;Somebody;thanks\n"
 

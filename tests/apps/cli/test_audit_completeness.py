@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.apps.cli.story import (
+    CHART,
     ECB_RATES,
     FACTORS,
     HISTORY,
@@ -124,6 +125,11 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "invoice reinstate": lambda story: story.written_off("booked", "--reason", "They pay"),
     "invoice credit": lambda story: story.numbered("0.01", "--reason", "Late delivery"),
     "invoice import-statement": lambda story: story.words(story.file("march.csv", STATEMENT), "--mode", "live"),
+    "books close": lambda story: story.words("2020-01", "--mode", "test"),
+    "books reopen": lambda story: story.words("2020-01", "--mode", "test", "--reason", "A mistake"),
+    "books chart import": lambda story: story.words(
+        story.file("chart.csv", CHART), "--consultant", "1001", "--client", "7"
+    ),
     "payout import": lambda story: story.words(story.file("payouts.csv", PAYOUTS)),
     "payout match": lambda story: story.payout(),
     "transfer resolve": lambda story: story.unmatched_transfer(),

@@ -116,7 +116,7 @@ async def test_an_invoice_waits_for_the_register_and_names_itsanswer(
     assert (proof.source, proof.consultation_number) == ("vies", "WAPIAAAAXyz123")
     today = billing.clock.now.date()
     async with billing.database.transaction() as tx:
-        batches = read_sales_any_account(tx, Mode.LIVE, today, today + timedelta(days=1))
+        batches = read_sales_any_account(tx, Mode.LIVE, today, today + timedelta(days=1), None)
         [row] = [sales_rows(each) async for batch in batches for each in batch]
     assert f"{FRENCH_ID},WAPIAAAAXyz123,{proof.checked_on},DE-AE," in row
     await billing.check_invariants()
