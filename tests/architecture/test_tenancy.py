@@ -94,6 +94,7 @@ ACROSS_ACCOUNTS = {
     "money/accounting/books/check_month.py": "the operator's: the books of all accounts",
     "money/accounting/books/close_month.py": "the operator's: the books of all accounts",
     "money/accounting/books/datev.py": "the operator's: the books of all accounts",
+    "money/accounting/reports/oss_report.py": "the operator's: the sales of all accounts",
     "money/accounting/books/files.py": "the operator's: the books of all accounts",
     "channels/public_pages/public_page.py": "finds an enabled public page by its slug",
     "channels/public_pages/endpoints.py": "finds an enabled public page by its slug or handle",

@@ -285,6 +285,7 @@ class Month(Scene):
                 f"{month.id} {name}": await digest_of(tx, file, month_period(month.mode, month.month))
                 for month in await list_closed(tx, Mode.LIVE)
                 for name, file in FILES.items()
+                if name != "datev.csv"
             }
 
     async def _attempt(self, use_case: Callable[..., Awaitable[object]], *args: object, **kwargs: object) -> None:

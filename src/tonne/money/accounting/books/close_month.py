@@ -113,11 +113,11 @@ class WriteDigests(RowJob, frozen=True):
             return False
         async with self.database.long_snapshot() as tx:
             period = month_period(month.mode, month.month)
-            digests = {}
+            digests = dict[str, str]()
             for name, file in FILES.items():
                 # Without a complete chart of accounts there is no file for DATEV.
                 with contextlib.suppress(ChartIncomplete):
-                    digests[name] = await digest_of(tx, file, period)
+                    digests |= {name: await digest_of(tx, file, period)} if file.is_final else {}
         await self.database.commit(set_digests, month, digests)
         return True
 

@@ -14,6 +14,7 @@ from tonne.money.accounting.journal.read_journal import (
     read_opening,
     sum_turnover,
 )
+from tonne.money.accounting.reports.oss_report import oss_csv
 from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_text import csv_text
@@ -28,6 +29,8 @@ class BookFile(NamedTuple):
     about: str
     write: Callable[[Connection, Period], Text]
     encoding: str = "utf-8"
+    # Whether a closed month has nothing that may change it. An exchange rate may be imported later.
+    is_final: bool = True
 
     def encode(self, text: str) -> bytes:
         """A character that the encoding lacks becomes a question mark."""
@@ -71,6 +74,11 @@ async def sales_csv(tx: Connection, period: Period) -> Text:
             yield sales_rows(document)
 
 
+async def _oss(tx: Connection, period: Period) -> Text:
+    async for text in oss_csv(tx, period.mode, *period.days):
+        yield text
+
+
 FILES = {
     "journal.csv": BookFile("text/csv", "Journal, CSV", "double entry, one row per posting", journal_csv),
     "journal.beancount": BookFile("text/plain", "Journal, beancount", "with the opening balances", journal_beancount),
@@ -85,6 +93,12 @@ FILES = {
         "Sales and tax, CSV",
         "invoices and credit notes of the month, by treatment and rate of tax",
         sales_csv,
+    ),
+    "oss.csv": BookFile(
+        "text/csv",
+        "OSS, CSV",
+        "tax of other countries in the quarter that ends with the month, by country and rate",
+        _oss,
     ),
     "datev.csv": BookFile(
         "text/csv", "DATEV", "sums of each day by the numbers of your chart; not tried with DATEV", datev_csv, ENCODING

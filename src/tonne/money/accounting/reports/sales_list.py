@@ -107,6 +107,10 @@ def sales_head() -> str:
     return ",".join(SALES_HEAD) + "\r\n"
 
 
+def taxes_of(document: SalesDocument) -> Sequence[InvoiceTax]:
+    return _read(document)[1]
+
+
 def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax], HomeTax | None]:
     if document.kind != "credit_note":
         invoice = msgspec.json.decode(document.record, type=InvoiceRecord)
