@@ -9,7 +9,7 @@ from tonne.money.accounting.reports.oss_report import OssSums
 from tonne.money.accounting.reports.sales_list import SalesDocument
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
 
-BUYER = {"name": "Ada", "address": "", "tax_id": None}
+BUYER = {"name": "Ada", "address_lines": [], "tax_id": None}
 
 
 def document(kind: str, currency: str, *taxes: tuple[str, str, str, str]) -> SalesDocument:
