@@ -107,8 +107,14 @@ def sales_head() -> str:
     return ",".join(SALES_HEAD) + "\r\n"
 
 
+class _TaxLines(msgspec.Struct, frozen=True):
+    taxes: list[InvoiceTax] = []
+    credited_tax: InvoiceTax | None = None
+
+
 def taxes_of(document: SalesDocument) -> Sequence[InvoiceTax]:
-    return _read(document)[1]
+    found = msgspec.json.decode(document.record, type=_TaxLines)
+    return found.taxes if found.credited_tax is None else [found.credited_tax]
 
 
 def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax], HomeTax | None]:
