@@ -4,6 +4,8 @@ Each statement adds the difference between the rows and what is counted, so a se
 """
 
 from bench.environment import Environment
+from tonne.money.accounting.books.post_entries import BATCH_ROWS, record_differences, take_due
+from tonne.money.accounting.journal.sources import TABLES
 from tonne.platform.db.database import Connection
 
 COUNT_ORDERS = """
@@ -128,6 +130,27 @@ async def count_copied_orders(connection: Connection) -> None:
     for statement in (COUNT_ORDERS, COUNT_ESTIMATES, COUNT_ACCOUNTS, COUNT_BUNDLES):
         await connection.execute(statement)
     await connection.execute("VACUUM ANALYZE order_deltas, order_totals, account_totals, bundle_totals")
+
+
+# Shares that replaced others are not copied.
+_BOOKED = [table for table in TABLES if table not in {"orders", "shares"}]
+_ENDED = "SELECT 'orders', id FROM orders WHERE status IN ('complete', 'cancelled', 'failed')"
+_OTHERS = (f"SELECT '{table}', id FROM {table}" for table in _BOOKED)
+NOTE_COPIES = f"INSERT INTO ledger_due (table_name, source_id) {' UNION ALL '.join([_ENDED, *_OTHERS])}"
+
+
+async def post_copies(environment: Environment) -> None:
+    """Store the entries of all rows, as the worker does after a change."""
+    async with environment.connection() as connection:
+        await connection.execute("SET statement_timeout = 0")
+        await connection.execute(NOTE_COPIES)
+        await connection.execute("ANALYZE")
+        while True:
+            async with connection.transaction():
+                if not (rows := await take_due(connection, BATCH_ROWS)):
+                    break
+                await record_differences(connection, rows)
+        await connection.execute("VACUUM ANALYZE ledger_due, ledger_entries, ledger_postings, ledger_totals")
 
 
 # In the order in which they happened.

@@ -11,7 +11,7 @@ from bench.environment import Environment, open_environment
 from bench.life.finished_orders import copy_finished
 from bench.life.orders import Orders, store_cards
 from bench.pace import DoctorPace
-from bench.recount import log_copies
+from bench.recount import log_copies, post_copies
 from bench.report import Goal, NotMeasured, Result
 from tonne.apps.cli.database import open_readers
 from tonne.apps.cli.operations.doctor import examine_in_parallel
@@ -51,6 +51,7 @@ async def _probe(environment: Environment, orders: int) -> tuple[float, float]:
     """Time, and CPU time of the database and of this process, per order."""
     await copy_finished(environment, orders, with_events=True)
     await log_copies(environment)
+    await post_copies(environment)
     await deliver_all(environment)
     await environment.vacuum()
     before_s, started = await _cpu_s(environment), time.perf_counter()

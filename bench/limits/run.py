@@ -25,7 +25,7 @@ from bench.dashboard.pages import OPERATOR, ORGANISATION, find_pages, page_route
 from bench.dashboard.run import service_routes
 from bench.environment import SECRET_KEY, Environment
 from bench.growth.run import filled
-from bench.recount import log_copies
+from bench.recount import log_copies, post_copies
 from bench.report import NotMeasured, Report, Result
 from tests.support.command import tonne
 from tests.support.processes import HOST, ROOT
@@ -121,6 +121,7 @@ async def run(
     async with made as (environment, _):
         cookies = await prepare(environment)
         await log_copies(environment)
+        await post_copies(environment)
         async with environment.connection() as connection:
             await connection.execute(MAKE_ROLE)
             for name, value in session_settings(_short(Settings())).items():
