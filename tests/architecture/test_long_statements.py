@@ -215,6 +215,7 @@ BOUNDED = {
     "channels/webhooks/timeline.py LIST_DELIVERIES_OF_EVENT": "the attempts since one event",
     "money/accounting/journal/read_journal.py READ_POSTINGS": _STREAMED,
     "money/accounting/reports/sales_list.py LIST_SALES": _STREAMED,
+    "money/accounting/books/datev.py SUM_DAYS": _STREAMED,
     "money/accounting/books/check_month.py LIST_WITHOUT_DOCUMENT": _OF_A_MONTH,
     "money/accounting/books/check_month.py SUM_TAXES": _OF_A_MONTH,
     "money/accounting/books/month_store.py LIST_NUMBER_RANGES": _OF_A_MONTH,

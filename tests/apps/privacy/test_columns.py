@@ -183,7 +183,7 @@ KEPT = {
         "description_format title_format": WORDS,
     },
     "sustainability_slugs": {"slug": OWN},
-    "tax_documents": {"corrects series reference record": ACCOUNTING},
+    "tax_documents": {"corrects series reference record tax_lines": ACCOUNTING},
     "tax_profiles": {"buyer_reference city country legal_note postcode street tax_id treatment": OWN},
     "tax_rates": {"country source": OPERATOR},
     "test_mail_addresses": {"email": ADDRESS_IN_USE},

@@ -117,7 +117,9 @@ def period(month: Month, mode: Mode) -> Period:
 
 async def beancount_errors(month: Month, mode: Mode) -> list[object]:
     async with month.database.transaction() as tx:
-        entries = [beancount_entry(each) async for each in read_entries_any_account(tx, period(month, mode))]
+        entries = [each async for each in read_entries_any_account(tx, period(month, mode))]
+    codes = {posting.tax_code for each in entries for posting in each.postings if posting.tax_code}
+    head = beancount_head(MARCH.date() - timedelta(days=1), codes)
+    _, errors, _ = loader.load_string(head + "".join(beancount_entry(each) for each in entries))
     assert entries
-    _, errors, _ = loader.load_string(beancount_head(MARCH.date() - timedelta(days=1)) + "".join(entries))
     return list(errors)

@@ -12,7 +12,6 @@ from tonne.money.accounting.books import open_points
 from tonne.money.accounting.books.chart import require_chart
 from tonne.money.accounting.books.check_month import check_month
 from tonne.money.accounting.books.close_month import approve_reopening, close_month, request_reopening
-from tonne.money.accounting.books.datev import datev_csv
 from tonne.money.accounting.books.errors import ChartIncomplete
 from tonne.money.accounting.books.files import FILES, BookFile, file_name
 from tonne.money.accounting.journal import read_journal
@@ -104,7 +103,7 @@ class MonthEndPage(ConfirmedPage, frozen=True):
         if name not in FILES:
             raise DashboardPageNotFound
         file, period = FILES[name], read_journal.month_period(viewer.mode, month)
-        if file.write is datev_csv:
+        if name == "datev.csv":
             try:
                 await self.database.run(require_chart, period)
             except ChartIncomplete as error:
@@ -146,7 +145,7 @@ class MonthEndPage(ConfirmedPage, frozen=True):
             viewer,
             "operator_month_end.html",
             form,
-            entered={} if form is None else {"reason": form.value("reason")},
+            entered={"reason": "" if form is None else form.value("reason")},
             month=month,
             months=self._months(beginning),
             is_over=self.clock() >= period.end,

@@ -20,7 +20,7 @@ HEAD = ("country", "rate_percent", "currency", "net", "tax", "rate_of", "net_eur
 _ENDING = "-OSS"
 
 
-class _Line(NamedTuple):
+class _OssLine(NamedTuple):
     country: str
     rate: str
     currency: str
@@ -30,14 +30,14 @@ class OssSums:
     """In minor units. Credit notes count against the quarter in which they were issued."""
 
     def __init__(self) -> None:
-        self.net: Counter[_Line] = Counter()
-        self.tax: Counter[_Line] = Counter()
+        self.net: Counter[_OssLine] = Counter()
+        self.tax: Counter[_OssLine] = Counter()
 
     def add(self, document: SalesDocument) -> None:
         sign = -1 if document.kind == "credit_note" else 1
         for each in taxes_of(document):
             if each.code.endswith(_ENDING):
-                line = _Line(each.code.partition("-")[0], each.rate or "", document.currency)
+                line = _OssLine(each.code.partition("-")[0], each.rate or "", document.currency)
                 self.net[line] += sign * int(each.net.replace(".", ""))
                 self.tax[line] += sign * int(each.tax.replace(".", ""))
 
