@@ -4,6 +4,7 @@ Invoices, simplified invoices and credit notes are rows of `tax_documents`. Thei
 `credit_notes`, under the same id.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -35,10 +36,9 @@ class _TaxLine(msgspec.Struct, frozen=True):
 
 
 class _TaxLines(msgspec.Struct, frozen=True):
-    """What a record says about its tax: that of invoices, or that of credit notes."""
+    """What a record says about its tax."""
 
     taxes: list[_TaxLine] = []
-    credited_tax: _TaxLine | None = None
 
 
 class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +64,9 @@ class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tax_lines(self) -> str:
         """The tax of each code in minor units, as JSON. Codes without tax are left out."""
-        found = msgspec.json.decode(self.record, type=_TaxLines)
-        lines = found.taxes if found.credited_tax is None else [found.credited_tax]
-        minor = {line.code: int(line.tax.replace(".", "")) for line in lines}
+        minor: Counter[str] = Counter()
+        for line in msgspec.json.decode(self.record, type=_TaxLines).taxes:
+            minor[line.code] += int(line.tax.replace(".", ""))
         return msgspec.json.encode({code: each for code, each in minor.items() if each}).decode()
 
 

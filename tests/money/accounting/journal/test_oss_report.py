@@ -14,8 +14,9 @@ def document(kind: str, currency: str, *taxes: tuple[str, str, str, str]) -> Sal
     lines = [
         {"code": code, "treatment": "standard", "rate": rate, "net": net, "tax": tax} for code, rate, net, tax in taxes
     ]
-    parts = {"credited_tax": lines[0]} if kind == "credit_note" else {"taxes": lines}
-    return SalesDocument(kind, "TN-1", date(2026, 11, 3), "org_1", currency, 1, 1, msgspec.json.encode(parts))
+    return SalesDocument(
+        kind, "TN-1", date(2026, 11, 3), "org_1", currency, 1, 1, msgspec.json.encode({"taxes": lines})
+    )
 
 
 def test_sums_are_by_country_rate_and_currency() -> None:

@@ -109,12 +109,10 @@ def sales_head() -> str:
 
 class _TaxLines(msgspec.Struct, frozen=True):
     taxes: list[InvoiceTax] = []
-    credited_tax: InvoiceTax | None = None
 
 
 def taxes_of(document: SalesDocument) -> Sequence[InvoiceTax]:
-    found = msgspec.json.decode(document.record, type=_TaxLines)
-    return found.taxes if found.credited_tax is None else [found.credited_tax]
+    return msgspec.json.decode(document.record, type=_TaxLines).taxes
 
 
 def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax], HomeTax | None]:
