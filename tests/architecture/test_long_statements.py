@@ -216,7 +216,6 @@ BOUNDED = {
     "money/accounting/journal/read_journal.py READ_POSTINGS": _STREAMED,
     "money/accounting/reports/sales_list.py LIST_SALES": _STREAMED,
     "money/accounting/books/datev.py SUM_DAYS": _STREAMED,
-    "money/accounting/books/check_month.py LIST_WITHOUT_DOCUMENT": _OF_A_MONTH,
     "money/accounting/books/check_month.py SUM_TAXES": _OF_A_MONTH,
     "money/accounting/books/month_store.py LIST_NUMBER_RANGES": _OF_A_MONTH,
     "money/accounting/reports/organisation_documents.py SUM_RECEIVED": "the invoices of one page",

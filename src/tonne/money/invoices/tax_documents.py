@@ -30,15 +30,15 @@ class DocumentKind(StrEnum):
 _SERIES = {DocumentKind.INVOICE: "TN", DocumentKind.SIMPLIFIED_INVOICE: "TS", DocumentKind.CREDIT_NOTE: "CN"}
 
 
-class _TaxLine(msgspec.Struct, frozen=True):
+class _CodedTax(msgspec.Struct, frozen=True):
     code: str
     tax: str
 
 
-class _TaxLines(msgspec.Struct, frozen=True):
+class _CodedTaxes(msgspec.Struct, frozen=True):
     """What a record says about its tax."""
 
-    taxes: list[_TaxLine] = []
+    taxes: list[_CodedTax] = []
 
 
 class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
     def tax_lines(self) -> str:
         """The tax of each code in minor units, as JSON. Codes without tax are left out."""
         minor: Counter[str] = Counter()
-        for line in msgspec.json.decode(self.record, type=_TaxLines).taxes:
+        for line in msgspec.json.decode(self.record, type=_CodedTaxes).taxes:
             minor[line.code] += int(line.tax.replace(".", ""))
         return msgspec.json.encode({code: each for code, each in minor.items() if each}).decode()
 

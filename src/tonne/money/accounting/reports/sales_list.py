@@ -107,12 +107,12 @@ def sales_head() -> str:
     return ",".join(SALES_HEAD) + "\r\n"
 
 
-class _TaxLines(msgspec.Struct, frozen=True):
+class _TaxesOfRecord(msgspec.Struct, frozen=True):
     taxes: list[InvoiceTax] = []
 
 
 def taxes_of(document: SalesDocument) -> Sequence[InvoiceTax]:
-    return msgspec.json.decode(document.record, type=_TaxLines).taxes
+    return msgspec.json.decode(document.record, type=_TaxesOfRecord).taxes
 
 
 def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax], HomeTax | None]:
