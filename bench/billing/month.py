@@ -93,23 +93,30 @@ SELECT accounts.organisation_id, accounts.id AS account_id,
        format('ord_bench%s_%s_%s', $2::integer, right(accounts.id, 12), n) AS order_id
 FROM accounts CROSS JOIN generate_series(1, $1::integer) AS n WHERE accounts.id = ANY ($3::text[])
 """
-GROUPS = """
+# The exact cost and fee of each order, of all its lines.
+_EXACT = """
+CROSS JOIN LATERAL (
+    SELECT sum(line.quantity_grams::numeric * line.gross_unit_price_minor) AS cost,
+           sum(line.quantity_grams::numeric * (line.gross_unit_price_minor - line.unit_price_minor)) AS fee
+    FROM order_lines line WHERE line.account_id = orders.account_id AND line.order_id = orders.id
+) AS exact
+"""
+GROUPS = f"""
 INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, exact_cost,
                             next_attempt_at)
 SELECT 'bgr_' || orders.organisation_id, orders.organisation_id, $2, 'EUR', 'monthly', 0, count(*),
-       sum(line.quantity_grams::numeric * line.gross_unit_price_minor), $1::timestamptz - interval '1 s'
-FROM orders JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
+       sum(exact.cost), $1::timestamptz - interval '1 s'
+FROM orders {_EXACT}
 WHERE orders.id LIKE $3 GROUP BY orders.organisation_id
 ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor, account_id) DO UPDATE SET
     order_count = excluded.order_count, exact_cost = excluded.exact_cost, next_attempt_at = excluded.next_attempt_at
 """
-UNBILLED = """
+UNBILLED = f"""
 INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, total_minor,
                              exact_cost, exact_fee)
 SELECT orders.account_id, orders.id, 'bgr_' || orders.organisation_id, orders.idempotency_key, orders.created_at,
-       orders.quantity_grams, orders.total_cost_minor, line.quantity_grams::numeric * line.gross_unit_price_minor,
-       line.quantity_grams::numeric * (line.gross_unit_price_minor - line.unit_price_minor)
-FROM orders JOIN order_lines line ON line.account_id = orders.account_id AND line.order_id = orders.id
+       orders.quantity_grams, orders.total_cost_minor, exact.cost, exact.fee
+FROM orders {_EXACT}
 WHERE orders.id LIKE $1
 """
 COMPLETE = "UPDATE orders SET status = 'complete', status_changed_at = $1 WHERE id LIKE $2"
