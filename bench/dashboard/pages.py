@@ -32,6 +32,7 @@ SAMPLES = {
     "account_id": _OF_ORGANISATION.format(column="default_account_id", table="api_keys"),
     "attempt_id": "SELECT id FROM webhook_attempts WHERE organisation_id = $1 AND $2 <> '' ORDER BY id DESC LIMIT 1",
     "bundle_id": _IN_MODE.format(table="bundles"),
+    "charge_id": _OF_ORGANISATION.format(column="id", table="charges"),
     # Not an id: the name of a check.
     "check": f"SELECT '{slug_of(checks_of(MODE)[0])}' WHERE $1 <> '' AND $2 <> ''",
     "dispute_id": _OF_ORGANISATION.format(column="id", table="disputes"),

@@ -1414,7 +1414,7 @@ export interface CheckoutInput {
   idempotency_key?: string | null | undefined;
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: CustomerInput | null | undefined;
-  /** What you know of the buyer, for the invoice. Omit it to let the customer enter it. */
+  /** What you know of the buyer, for the invoice. */
   buyer?: CheckoutBuyer | null | undefined;
   /**
    * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
@@ -1434,7 +1434,7 @@ export interface CustomerInput {
   kind?: BeneficiaryKind | undefined;
 }
 
-/** What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it. */
+/** What you know of the buyer. The customer can change it. */
 export interface CheckoutBuyer {
   /** Whether a company buys, or a private person. */
   is_business: boolean;
@@ -1510,7 +1510,7 @@ export interface Checkout {
   expires_at: string;
   /** In whose name the certificate is issued. Null: the account's, or the checkout was closed without an order. */
   beneficiary: Beneficiary | null;
-  /** What you sent of the buyer. Null: nothing, it was closed without an order, or was erased. */
+  /** What you sent of the buyer. Null: nothing, or it was erased. */
   buyer: CheckoutBuyer | null;
 }
 

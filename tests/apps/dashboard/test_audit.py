@@ -44,7 +44,7 @@ async def test_every_form_is_in_the_audit_log(
     assert await added(by_ann) == "user.session_ended"
     await ann.submit("/dashboard/you/sessions/end")
     assert await added(by_ann) == "user.sessions_ended"
-    await ann.submit(f"{base}/address", street="Pier 3", postcode="1011", city="Amsterdam", country="NL")
+    await ann.submit(f"{base}/tax", street="Pier 3", postcode="1011", city="Amsterdam", country="NL")
     assert await added(by_ann) == "organisation.tax_set"
     await ann.submit(f"{base}/people", email=NEW, role="finance")
     assert await added(by_ann) == "member.invited"

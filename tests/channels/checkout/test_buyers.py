@@ -11,7 +11,10 @@ from tests.channels.checkout.scene import Rows, age, work
 from tests.channels.checkout.shopper import STOLEN_CARD, Shopper, form_of, make_link, signed
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
+from tests.money.invoices.test_vat_checks import Vies
 from tests.support.api_client import ApiClient, codes, fields
+from tests.support.receivers import receiving
+from tests.support.tls import Authority
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
@@ -62,7 +65,15 @@ async def stripe() -> AsyncIterator[FakeStripePages]:
 
 
 @pytest.fixture
-def settings(settings: Settings, stripe: FakeStripePages) -> Settings:
+async def vies(tmp_path: Any) -> AsyncIterator[tuple[Vies, Authority]]:
+    authority = Authority(tmp_path)
+    async with receiving(authority.context()) as receiver:
+        yield Vies(receiver), authority
+
+
+@pytest.fixture
+def settings(settings: Settings, stripe: FakeStripePages, vies: tuple[Vies, Authority]) -> Settings:
+    register, authority = vies
     return msgspec.structs.replace(
         settings,
         tax_treatment="standard",
@@ -72,6 +83,9 @@ def settings(settings: Settings, stripe: FakeStripePages) -> Settings:
         simplified_invoice_up_to="EUR 20",
         stripe_secret_key=LIVE_KEY,
         stripe_api_base=stripe.url,
+        vies_url=register.url,
+        webhook_allow_private="127.0.0.0/8",
+        webhook_ca_file=str(authority.ca_file),
     )
 
 
@@ -203,6 +217,36 @@ async def test_in_live_mode_the_invoices_details_are_demanded_before_the_payment
     again = await fill_in(shopper, await shopper.open(address))
     assert again.status_code == 200
     assert await rows(BUYERS) == [buyer]
+
+
+async def test_in_live_mode_the_register_confirms_the_vat_id_or_the_page_says_why_tax_is_charged(
+    shopper: Shopper, stripe: FakeStripePages, live_link: OffsetLink, rows: Rows, *, vies: tuple[Vies, Authority]
+) -> None:
+    register, _ = vies
+    register.status = 503
+    page = await shopper.open(await shopper.begin(live_link))
+    [with_tax] = form_of(page).values()["total"]
+    told = await fill_in(shopper, page, **COMPANY)
+    assert "did not confirm this VAT ID" in told.text
+    assert form_of(told).values()["total"] == [with_tax]
+    assert not stripe.sessions
+    # It is valid now, and nothing was ordered.
+    register.status = 200
+    changed = await fill_in(shopper, told, **COMPANY)
+    assert 'id="reverse-charge"' in changed.text
+    assert await rows(ORDERS) == []
+    await fill_in(shopper, changed, **COMPANY)
+    assert [order["tax_treatment"] for order in await rows(ORDERS)] == ["reverse_charge"]
+    assert len(register.asked) == 2, "the answer is kept"
+
+    register.known = {"valid": False}
+    other = COMPANY | {"buyer_vat_id": "FR83404833048"}
+    told = await fill_in(shopper, await shopper.open(await shopper.begin(live_link)), **other)
+    assert "did not confirm this VAT ID" in told.text
+    # With tax, as the page says.
+    await fill_in(shopper, told, **other)
+    assert sorted(order["tax_treatment"] for order in await rows(ORDERS)) == ["reverse_charge", "standard"]
+    assert len(register.asked) == 3, "an invalid one is not asked about again today"
 
 
 async def test_a_client_fills_in_the_details(

@@ -11,7 +11,7 @@ from tonne.platform.values.context import replace
 from tonne.selling.orders.model import Order
 
 
-async def _mismatched(scene: RefundScene, difference: int) -> tuple[Order, str]:
+async def mismatched(scene: RefundScene, difference: int) -> tuple[Order, str]:
     async def take(request: ChargeRequest) -> ChargeResult:
         return await scene.gateway.inner.charge(replace(request, amount_minor=request.amount_minor + difference))
 
@@ -33,7 +33,7 @@ async def _decide(scene: RefundScene, charge_id: str, *, accept: bool) -> Order:
 
 @pytest.mark.parametrize("difference", [-1, 1])
 async def test_a_mismatched_payment_goes_back_with_all_that_arrived(scene: RefundScene, difference: int) -> None:
-    order, charge_id = await _mismatched(scene, difference)
+    order, charge_id = await mismatched(scene, difference)
     await _decide(scene, charge_id, accept=False)
     await scene.send()
     assert await scene.taken() == [0]
@@ -47,7 +47,7 @@ async def test_a_mismatched_payment_goes_back_with_all_that_arrived(scene: Refun
 
 @pytest.mark.parametrize("difference", [-1, 1])
 async def test_an_accepted_payment_pays_and_what_is_too_much_goes_back(scene: RefundScene, difference: int) -> None:
-    order, charge_id = await _mismatched(scene, difference)
+    order, charge_id = await mismatched(scene, difference)
     await _decide(scene, charge_id, accept=True)
     await scene.send()
     assert await scene.money(order) == ("paid", "paid", 0)
@@ -60,7 +60,7 @@ async def test_an_accepted_payment_pays_and_what_is_too_much_goes_back(scene: Re
 
 
 async def test_cancelling_the_order_sends_the_payment_back(scene: RefundScene) -> None:
-    order, _ = await _mismatched(scene, -1)
+    order, _ = await mismatched(scene, -1)
     await scene.cancel_with_refund(order)
     await scene.send()
     assert await scene.taken() == [0]
@@ -69,7 +69,7 @@ async def test_cancelling_the_order_sends_the_payment_back(scene: RefundScene) -
 
 async def test_all_of_an_accepted_payment_is_refunded_at_the_gateway(scene: RefundScene) -> None:
     """More goes back than the order costs; it shows as refunded in full."""
-    order, charge_id = await _mismatched(scene, 1)
+    order, charge_id = await mismatched(scene, 1)
     await _decide(scene, charge_id, accept=True)
     await scene.refund_at_gateway(order, total(order) + 1)
     await scene.refunds.polls.run_once()

@@ -17,7 +17,7 @@ LINK = "/accounts/{account_id}/links/{offset_link_id}"
 OF_MEMBERS = (
     "/overview/target",
     *("/keys", "/keys/{key_id}/rotate", "/keys/{key_id}/revoke"),
-    "/address",
+    "/tax",
     *("/buy/order", "/accounts", "/accounts/{account_id}", "/accounts/{account_id}/payment"),
     *("/accounts/{account_id}/mix", "/accounts/{account_id}/close"),
     *("/accounts/{account_id}/archive", "/accounts/{account_id}/unarchive"),
@@ -41,15 +41,17 @@ OF_OPERATORS = (
     *("/customers/{organisation_id}/keys/{key_id}", "/mails/{mail_id}/retry", "/mails/{mail_id}/discard"),
     *(
         f"/money/invoices/{{number}}/{action}"
-        for action in ("settle", "write-off", "approve-write-off", "reinstate", "resend")
+        for action in ("settle", "write-off", "approve-write-off", "reinstate", "resend", "credit")
     ),
-    *("/money/inbox", "/money/doubtful/{line_id}"),
+    *("/money/inbox", "/money/doubtful/{line_id}", "/customers/{organisation_id}/tax"),
+    *("/money/payments", "/money/payments/{charge_id}/accept", "/money/payments/{charge_id}/return"),
+    *("/persons/export", "/persons/erase"),
     *(f"/money/statements/{{upload_id}}/{action}" for action in ("import", "discard")),
     *(
         f"/money/transfers/{{transfer_id}}/{action}"
         for action in ("assign", "unassign", "payout", "return", "resolve", "reopen")
     ),
-    *("/money/returns/export", "/month-end/{month}/totals"),
+    "/money/returns/export",
     *(f"/money/returns/{{return_id}}/{action}" for action in ("approve", "redirect", "cancel", "returned", "failed")),
     *(f"/money/refunds/{{refund_id}}/{action}" for action in ("approve", "decline", "retry", "settle")),
 )
@@ -192,6 +194,7 @@ NOT_AUDITED = {
         ),
         "audited with the operator as the actor: see tests/apps/backoffice/test_act_as.py",
     ),
+    **dict.fromkeys((f"POST /operator/{mode}/persons" for mode in ("live", "test")), "changes nothing"),
     "POST /dashboard/password": "sends a mail, which is the record, if there is such a user",
     **dict.fromkeys(
         (f"POST /dashboard/{path}/options" for path in ("passkey", "code/passkey", "you/passkeys")),

@@ -1528,7 +1528,7 @@ class CheckoutInput(TypedDict):
     beneficiary: NotRequired[CustomerInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
     buyer: NotRequired[CheckoutBuyerParams | None]
-    """What you know of the buyer, for the invoice. Omit it to let the customer enter it."""
+    """What you know of the buyer, for the invoice."""
     client_account: NotRequired[ClientAccountInput | None]
     """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
     Instead of the account header.
@@ -1547,7 +1547,7 @@ class CustomerInput(TypedDict):
 
 
 class CheckoutBuyer(Model):
-    """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
+    """What you know of the buyer. The customer can change it."""
 
     is_business: bool
     """Whether a company buys, or a private person."""
@@ -1570,7 +1570,7 @@ class CheckoutBuyer(Model):
 
 
 class CheckoutBuyerParams(TypedDict):
-    """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
+    """What you know of the buyer. The customer can change it."""
 
     is_business: bool
     """Whether a company buys, or a private person."""
@@ -1648,7 +1648,7 @@ class Checkout(Model):
     beneficiary: Beneficiary | None
     """In whose name the certificate is issued. Null: the account's, or the checkout was closed without an order."""
     buyer: CheckoutBuyer | None
-    """What you sent of the buyer. Null: nothing, it was closed without an order, or was erased."""
+    """What you sent of the buyer. Null: nothing, or it was erased."""
 
 
 CheckoutState = Literal["closed", "open", "paid"]

@@ -59,6 +59,7 @@ OBJECT_PAGES = {
     "ret": "/money/returns",
     "rfd": "/money/refunds",
     "dsp": "/money/disputes",
+    "chg": "/money/payments",
     "lot": "/supply/lots",
     "prj": "/supply/projects",
     "bun": "/catalogue/bundles",

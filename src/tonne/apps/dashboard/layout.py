@@ -65,6 +65,7 @@ NOTICES = {
     "bundle_disabled": "The bundle is off sale.",
     "import_discarded": "The file is discarded. Nothing was changed.",
     "ordered": "The order is placed.",
+    "person_erased": "The person's data is erased. Events tell the receivers of webhooks.",
     "address": "The address is saved. Invoices that waited for it are issued within a minute.",
     "account_opened": "The client account is open.",
     "account_saved": "The account is saved.",

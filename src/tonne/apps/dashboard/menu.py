@@ -57,7 +57,14 @@ ORGANISATION_MENU = (
             MenuEntry("requests", "Requests", "/requests"),
         ),
     ),
-    MenuGroup("Settings", (MenuEntry("people", "People", "/people"), MenuEntry("audit", "Audit log", "/audit"))),
+    MenuGroup(
+        "Settings",
+        (
+            MenuEntry("people", "People", "/people"),
+            MenuEntry("tax", "Tax", "/tax", "money"),
+            MenuEntry("audit", "Audit log", "/audit"),
+        ),
+    ),
 )
 OPERATOR_MENU: tuple[MenuGroup, ...] = (
     MenuGroup(
@@ -66,6 +73,7 @@ OPERATOR_MENU: tuple[MenuGroup, ...] = (
             MenuEntry("today", "Today", "/today"),
             MenuEntry("orders", "Orders", "/orders"),
             MenuEntry("customers", "Customers", "/customers"),
+            MenuEntry("persons", "Persons", "/persons"),
         ),
     ),
     MenuGroup(

@@ -28,4 +28,10 @@ MONEY_NOTICES = {
     "refund_retried": "The refund is tried again now.",
     "tax_decided": "The decision about the tax is recorded.",
     "refund_settled": "The refund is recorded as paid back.",
+    "invoice_credited": "The credit note is issued.",
+    "payment_accepted": "The payment pays for its order.",
+    "payment_returned": "The payment goes back. A worker asks the gateway for it.",
+    "payouts_imported": "The payouts are imported.",
+    "payouts_known": "All payouts of the file were imported before. Nothing changed.",
+    "tax_profile": "The tax profile is saved. Invoices that waited for it are issued within a minute.",
 }

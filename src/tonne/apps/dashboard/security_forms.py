@@ -43,6 +43,7 @@ SECURITY_FORMS: Mapping[str, str | None] = {
     "/customers/{organisation_id}/admins": _OPERATOR,
     "/customers/{organisation_id}/admins/remove": _OPERATOR,
     "/customers/{organisation_id}/keys/{key_id}": _OPERATOR,
+    "/persons/erase": N_("The data of a person was erased with your sign-in to the operator area."),
     "/money/invoices/{number}/approve-write-off": _OPERATOR,
     "/money/refunds/{refund_id}/approve": _OPERATOR,
     "/money/returns/{return_id}/approve": _OPERATOR,

@@ -83,6 +83,7 @@ class ChannelParts(MoneyParts):
             clock=clock,
             settings=settings,
             notifier=self.notifier,
+            vat_ids=self.check_vat_ids,
         )
         self.checkout_page = CheckoutPage(
             database=database,

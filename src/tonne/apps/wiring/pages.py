@@ -6,19 +6,23 @@ from tonne.apps.backoffice.catalogue.bundle_page import BundlePage
 from tonne.apps.backoffice.catalogue.catalogue_page import CataloguePage, ImportPage
 from tonne.apps.backoffice.catalogue.pictures_page import PicturesPage
 from tonne.apps.backoffice.catalogue.staged_imports import StagedImports
+from tonne.apps.backoffice.customer_tax_page import CustomerTaxPage
 from tonne.apps.backoffice.customers_page import CustomerPage, CustomersPage
 from tonne.apps.backoffice.jobs_page import JobsPage
 from tonne.apps.backoffice.limits_page import LimitsPage
 from tonne.apps.backoffice.mails_page import MailsPage
+from tonne.apps.backoffice.money.approvals_page import ApprovalsPage
 from tonne.apps.backoffice.money.inbox_page import InboxPage
 from tonne.apps.backoffice.money.invoice_page import OperatorInvoicePage
 from tonne.apps.backoffice.money.money_page import MoneyPage
 from tonne.apps.backoffice.money.month_end_page import MonthEndPage
+from tonne.apps.backoffice.money.payments_page import PaymentsPage
 from tonne.apps.backoffice.money.refunds_page import RefundsPage
 from tonne.apps.backoffice.money.returns_page import ReturnsPage
 from tonne.apps.backoffice.money.transfer_page import TransferPage
 from tonne.apps.backoffice.order_page import OrderOfOperator
 from tonne.apps.backoffice.orders_page import OperatorJumpPage, OrdersOfAllPage
+from tonne.apps.backoffice.persons_page import PersonsPage
 from tonne.apps.backoffice.supply.lot_page import LotPage
 from tonne.apps.backoffice.supply.supply_page import SupplyPage
 from tonne.apps.backoffice.supply.work_list_page import RetirementDeskPage
@@ -29,7 +33,6 @@ from tonne.apps.lookup.order_actions import OrderActions
 from tonne.apps.wiring.parts import Parts
 from tonne.apps.wiring.routes import all_routes
 from tonne.apps.workspace.accounts_page import AccountPage, AccountsPage
-from tonne.apps.workspace.address_page import AddressPage
 from tonne.apps.workspace.audit_page import AuditLogPage
 from tonne.apps.workspace.buy_page import BuyPage
 from tonne.apps.workspace.certificates_page import AuditPacksPage, CertificatesPage
@@ -46,6 +49,7 @@ from tonne.apps.workspace.overview_page import OverviewPage
 from tonne.apps.workspace.page_editor import PageEditor
 from tonne.apps.workspace.people_page import PeoplePage
 from tonne.apps.workspace.statement_page import StatementPage
+from tonne.apps.workspace.tax_page import TaxPage
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 
 
@@ -62,16 +66,16 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         OrderOfMember(*page, _order_desk(parts, limit_name="order_mails")).section(),
         InvoicesPage(*page, parts.render_invoice).section(),
         StatementPage(*page).section(),
-        AddressPage(*page).section(),
+        TaxPage(*page).section(),
         *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
         *(each(*page).section() for each in (HistoryPage, AuditPacksPage, JumpPage, PeoplePage, AuditLogPage)),
     )
 
 
 def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
-    pages = (CustomersPage, CustomerPage, ActAsPage, LimitsPage, MailsPage)
+    pages = (CustomersPage, CustomerPage, CustomerTaxPage, ActAsPage, LimitsPage, MailsPage, PersonsPage)
     search = (OperatorAuditPage, OperatorJumpPage, OrdersOfAllPage)
-    money = (MoneyPage, InboxPage, TransferPage, ReturnsPage, RefundsPage, MonthEndPage)
+    money = (MoneyPage, InboxPage, TransferPage, ReturnsPage, RefundsPage, ApprovalsPage, MonthEndPage)
     return (
         TodayPage(*parts.page, parts.catalogues).section(),
         JobsPage(*parts.page, parts.queues).section(),
@@ -79,6 +83,7 @@ def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
         OrderOfOperator(*parts.page, _order_desk(parts, limit_name="operator_order_mails")).section(),
         *_supply_desk(parts),
         OperatorInvoicePage(*parts.page, parts.render_invoice).section(),
+        PaymentsPage(*parts.page, parts.card_gateways).section(),
         *(page(*parts.page).section() for page in money),
     )
 

@@ -169,7 +169,7 @@ class BuyPage(DashboardPage, frozen=True):
             return self.layout.page(viewer, "buy_nothing.html")
         buyer = await self._buyer(viewer, account_id or choices[0].id)
         if buyer.lacks_address:
-            return see_other(f"{viewer.base}/address?then=buy")
+            return see_other(f"{viewer.base}/tax?then=buy")
         form = Form(
             {
                 "unit": ["t"],
@@ -196,7 +196,7 @@ class BuyPage(DashboardPage, frozen=True):
         """A form that is sent twice places one order."""
         buyer = await self._buyer(viewer, form.value("account"))
         if buyer.lacks_address:
-            return see_other(f"{viewer.base}/address?then=buy")
+            return see_other(f"{viewer.base}/tax?then=buy")
         purchase = read_purchase(form, buyer.account, buyer.catalogue, buyer.ways)
         if purchase is None:
             return await self._back(viewer, buyer, form)

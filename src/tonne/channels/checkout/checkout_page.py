@@ -12,6 +12,7 @@ from tonne.channels.checkout.errors import (
     DeliveryMayWait,
     OffsetLinkClosed,
     SellerTakesNoCards,
+    VatIdUnconfirmed,
 )
 from tonne.channels.checkout.link_counts.counts import LinkCounts
 from tonne.channels.checkout.links.model import OffsetLink, with_query
@@ -155,6 +156,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         # In its canonical spelling, with which the next page is priced.
         form = replace(form, buyer=payer.buyer or form.buyer)
         try:
+            await self.payment.require_confirmed(view.checkout, payer.buyer, form.taxed_vat_id)
             if view.checkout.scope.mode is Mode.TEST:
                 await self.payment.pay_by_test_card(view.token, shown, number, payer=payer)
                 url = None
@@ -170,6 +172,8 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         except (CheckoutNotFound, CheckoutOver, OffsetLinkClosed):
             raise
         except TonneError as fault:
+            if isinstance(fault, VatIdUnconfirmed):
+                form = replace(form, taxed_vat_id=form.buyer.vat_id or "")
             return await self._show_again(request, await self._view(request), faults=[fault], form=form)
         if url is None:
             return see_other(f"/checkout/{view.token}")

@@ -67,11 +67,11 @@ _OWN = Meta(description="The buyer's own reference, such as a purchase order.", 
 _Text = Annotated[str, Meta(max_length=200)]
 
 
-_BUYER = Meta(description="What you know of the buyer, for the invoice. Omit it to let the customer enter it.")
+_BUYER = Meta(description="What you know of the buyer, for the invoice.")
 
 
 class CheckoutBuyer(msgspec.Struct, forbid_unknown_fields=True):
-    """What you know of the buyer, for the invoice. The page is filled in with it, and the customer can change it."""
+    """What you know of the buyer. The customer can change it."""
 
     is_business: Annotated[bool, Meta(description="Whether a company buys, or a private person.", examples=[True])]
     name: Annotated[_Text | None, _NAME] = None
@@ -181,7 +181,7 @@ class CheckoutOut(msgspec.Struct):
     buyer: Annotated[
         CheckoutBuyer | None,
         Meta(
-            description="What you sent of the buyer. Null: nothing, it was closed without an order, or was erased.",
+            description="What you sent of the buyer. Null: nothing, or it was erased.",
             examples=[None],
         ),
     ]

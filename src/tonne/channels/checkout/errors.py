@@ -219,6 +219,18 @@ class BuyerIncomplete(TonneError, kind=Kind.INVALID, code="buyer_incomplete"):
     message = N_("Fill in this field.")
 
 
+class VatIdUnconfirmed(TonneError, kind=Kind.CONFLICT, code="vat_id_unconfirmed"):
+    """On the payment page, in live mode: the register of the EU does not confirm the VAT ID, or does not respond.
+
+    Pay with tax, or check the VAT ID and try again later.
+    """
+
+    message = N_(
+        "The register of the EU did not confirm this VAT ID, so tax is charged. Check it and try again, or pay with "
+        "tax."
+    )
+
+
 class BuyerFixed(TonneError, kind=Kind.CONFLICT, code="buyer_fixed"):
     """On the payment page: the order exists, and with the other buyer, country or VAT ID its tax would be another.
 

@@ -30,7 +30,7 @@ from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.price import PriceRequest, price
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.selection import BundleChoiceIn
-from tonne.selling.orders.buyer import REVERSE_CHARGE, BuyerDetails, save_buyer
+from tonne.selling.orders.buyer import REVERSE_CHARGE, BuyerDetails, find_buyer, save_buyer
 from tonne.selling.orders.errors import OfferChanged
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import CancellationReason, Order, OrderKey, OrderStatus
@@ -88,6 +88,8 @@ async def order_checkout(
 
 async def _change_buyer(tx: Connection, order: Order, offer: LinkOffer, buyer: BuyerDetails | None) -> None:
     """Before another try to pay. The tax of the order stays."""
+    if buyer == await find_buyer(tx, order.scope, order.id):
+        return
     if (offer.terms.tax == REVERSE_CHARGE) != (order.tax.treatment is REVERSE_CHARGE.treatment):
         raise BuyerFixed
     if buyer is not None:

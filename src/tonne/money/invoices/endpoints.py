@@ -34,7 +34,7 @@ HELD_BACK = (
 
 NEEDS_DETAILS = (
     "The invoice of this order is not issued yet: it needs the address of the buyer. Enter that of your organisation "
-    "in the dashboard, on the page Invoice address; a customer at checkout states their own before they pay."
+    "in the dashboard, on the page Tax; a customer at checkout states their own before they pay."
 )
 NEEDS_CHECK = (
     "The invoice of this order is not issued yet: it needs a check of the VAT id of your organisation, which the "

@@ -33,7 +33,7 @@ from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
 from tonne.selling.orders.queue import lock_keys, require_locked_order
-from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, approve
+from tonne.selling.users.approvals import Approver, approve
 
 # Orders that are in memory at the same time while an invoice is settled.
 CHUNK = 500
@@ -186,15 +186,7 @@ async def approve_write_off(tx: Connection, invoice: Invoice, *, approver: Appro
     if waiting.state is not WriteOffState.APPROVAL:
         raise WriteOffInvalid(f"Invoice {locked.reference} is already written off.")
     await _check(tx, locked, left_minor)
-    subject = Subject(
-        kind=ApprovalKind.WRITE_OFF,
-        id=waiting.id,
-        organisation_id=locked.organisation_id,
-        mode=locked.mode,
-        requested_by=waiting.requested_by,
-        terms=(str(left_minor), locked.currency, locked.reference, waiting.reason),
-    )
-    if await approve(tx, subject, approver, now):
+    if await approve(tx, waiting.subject, approver, now):
         return waiting
     by = approver.actor.at(now)
     await write_off_store.book_write_off_any_account(tx, waiting.id, left_minor, approved_by=by.actor, now=now)

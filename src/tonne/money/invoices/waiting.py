@@ -99,7 +99,7 @@ WAITING = (
     WaitingCheck(
         "live invoices are not held back by the address of the buyer",
         "Live orders wait for their invoices, because an invoice with tax states the full address of the buyer.",
-        "Ask the customer to enter it on the page Invoice address, or set it with `tonne org tax`: the worker then "
+        "Ask the customer to enter it on the page Tax, or set it with `tonne org tax`: the worker then "
         "issues and mails the invoices.",
         """
         SELECT waiting."where"

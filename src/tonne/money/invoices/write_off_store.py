@@ -11,6 +11,7 @@ from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection, optional, value_of
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Actor, By, Mode
+from tonne.selling.users.approvals import ApprovalKind, Subject
 
 
 class WriteOffState(StrEnum):
@@ -48,6 +49,18 @@ class WriteOff(Struct, frozen=True, kw_only=True):
     @property
     def amount(self) -> str:
         return f"{format_money(self.amount_minor, self.currency)} {self.currency}"
+
+    @property
+    def subject(self) -> Subject:
+        """What is to be approved: what is left now."""
+        return Subject(
+            kind=ApprovalKind.WRITE_OFF,
+            id=self.id,
+            organisation_id=self.organisation_id,
+            mode=self.mode,
+            requested_by=self.requested_by,
+            terms=(str(self.left_minor), self.currency, self.invoice_reference, self.reason),
+        )
 
     @property
     def recovered_minor(self) -> int:

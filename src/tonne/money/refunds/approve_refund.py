@@ -13,7 +13,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.values.context import By, replace
 from tonne.selling.orders.model import OrderStatus
-from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, approve
+from tonne.selling.users.approvals import Approver, approve
 
 
 async def approve_refund(tx: Connection, refund_id: str, *, approver: Approver, now: datetime) -> Refund:
@@ -21,15 +21,7 @@ async def approve_refund(tx: Connection, refund_id: str, *, approver: Approver, 
     money, refund = await lock_refund(tx, refund_id)
     if refund.state is not RefundState.APPROVAL:
         raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
-    subject = Subject(
-        kind=ApprovalKind.REFUND,
-        id=refund.id,
-        organisation_id=refund.scope.organisation_id,
-        mode=refund.scope.mode,
-        requested_by=refund.requested_by,
-        terms=(str(refund.amount_minor), refund.currency, refund.charge_id or refund.order_id, refund.reason),
-    )
-    if await approve(tx, subject, approver, now):
+    if await approve(tx, refund.subject, approver, now):
         return refund
     at = now if refund.method is RefundMethod.CARD else None
     approved = replace(refund, state=RefundState.DUE, approved_by=str(approver.actor), next_attempt_at=at)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from tonne.money.cards.gateways.card import RecordedDispute
 from tonne.platform.values.context import Scope, new_id, replace
 from tonne.selling.orders.model import OrderKey
+from tonne.selling.users.approvals import ApprovalKind, Subject
 
 MAX_REASON = 500
 # Delays before the second, third, … attempt after a failed refund. The last one repeats indefinitely.
@@ -77,6 +78,17 @@ class Refund(Struct, frozen=True, kw_only=True):
     @property
     def order_key(self) -> OrderKey:
         return OrderKey(self.scope.account_id, self.order_id)
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(
+            kind=ApprovalKind.REFUND,
+            id=self.id,
+            organisation_id=self.scope.organisation_id,
+            mode=self.scope.mode,
+            requested_by=self.requested_by,
+            terms=(str(self.amount_minor), self.currency, self.charge_id or self.order_id, self.reason),
+        )
 
 
 class Dispute(RecordedDispute, frozen=True, kw_only=True):

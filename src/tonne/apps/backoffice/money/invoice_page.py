@@ -1,5 +1,6 @@
 """One invoice for the operator: what it bills, what was paid, and what to do about it."""
 
+from decimal import Decimal
 from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work, approval
@@ -8,6 +9,8 @@ from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorVie
 from tonne.money.accounting.matching.assign_transfer import DIFFERENCES, GIVEN_UP
 from tonne.money.accounting.reports.organisation_documents import list_charges_of_invoice
 from tonne.money.bank.assignment_store import list_received_any_account
+from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
+from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
 from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
@@ -21,6 +24,7 @@ from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_inv
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
+from tonne.platform.values.amounts import DECIMALS, parse_typed, scaled
 from tonne.selling.accounts.directory import find_names_any_account
 from tonne.selling.users.names import name_actors
 
@@ -29,6 +33,7 @@ MAX_REASON = 500
 SHOWN_ORDERS = 50
 SHOWN_LINES = 100
 ONE = "/money/invoices/{number}"
+_FIELDS = ("note", "reason", "difference", "credit_amount", "credit_order", "credit_reason")
 STILL_OWED = "The customer gets no mail and still owes the money: what arrives later pays the invoice."
 
 
@@ -44,6 +49,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
                 f"{ONE}/approve-write-off": self.approve,
                 f"{ONE}/reinstate": self.reinstate,
                 f"{ONE}/resend": self.resend,
+                f"{ONE}/credit": self.credit,
             },
         )
 
@@ -133,6 +139,27 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             viewer, form, invoice, words, lambda tx: resend_invoice(tx, invoice, settings=self.settings, by=by)
         )
 
+    async def credit(self, viewer: OperatorViewer, form: Form) -> Response:
+        """A credit note over a part of an order."""
+        invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
+        amount_minor = scaled(parse_typed(form.value("credit_amount")) or Decimal(0), DECIMALS[invoice.currency]) or 0
+        if amount_minor < 1:
+            form.fail("credit_amount", "Enter an amount above zero, tax included, such as 12.50.")
+        reason = form.text("credit_reason", "Say why, for the credit note and the audit log.", longest=MAX_REASON)
+        order_id = form.value("credit_order") or None
+
+        async def work(tx: Connection) -> CreditNote:
+            return await correct_invoice(tx, invoice, order_id, amount_minor, reason=reason, by=by)
+
+        def effects(note: CreditNote) -> list[str]:
+            return [
+                f"A credit note over {note.total}, tax included, reduces invoice {invoice.reference} and is mailed.",
+                "The order does not change. A credit note cannot be undone.",
+            ]
+
+        words = Wording("Issue the credit note", "invoice_credited", effects)
+        return await self._take(viewer, form, invoice, words, work)
+
     async def pdf(self, viewer: OperatorViewer) -> Response:
         invoice = await self._find(viewer)
         async with self.database.connection() as connection:
@@ -193,7 +220,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             write_off=active,
             orders=orders,
             people=people,
-            entered={name: form.value(name) for name in ("note", "reason")},
+            entered={name: form.value(name) for name in _FIELDS},
         )
 
 

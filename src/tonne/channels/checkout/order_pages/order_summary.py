@@ -8,7 +8,7 @@ import msgspec
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.money.receipts.compose import tax_name
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, optional
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
@@ -29,6 +29,8 @@ class OrderSummary(msgspec.Struct, frozen=True):
     withdrawn_reason: str | None
     # The public page of the certificate; None if it has none.
     share_url: str | None
+    # The number of its tax document; None until that is issued.
+    document: str | None = None
 
 
 # The account publishes its certificates, and this one is not in the name of a person who did not agree to that.
@@ -41,6 +43,17 @@ SELECT EXISTS (
     WHERE certificates.account_id = $1 AND certificates.order_id = $2 AND certificates.state = 'valid'
       AND certificates.is_public AND page.enabled AND 'certificates' = ANY (page.sections))
 """
+
+
+FIND_DOCUMENT = """
+SELECT document.reference FROM invoice_orders billed JOIN tax_documents document ON document.id = billed.invoice_id
+WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY document.created_at DESC LIMIT 1
+"""
+
+
+async def find_document(connection: Connection, order: Order) -> str | None:
+    """The number of the newest invoice of the order."""
+    return optional(str, await connection.fetchval(FIND_DOCUMENT, order.scope.account_id, order.id))
 
 
 async def read_order_summary(
@@ -56,6 +69,7 @@ async def read_order_summary(
         record,
         await find_withdrawal(connection, order.scope, order.id),
         order.public_certificate_url if is_shown else None,
+        await find_document(connection, order),
     )
 
 
@@ -75,6 +89,7 @@ def summary_values(summary: OrderSummary, wording: LocalWording, settings: Setti
         "withdrawn_reason": summary.withdrawn_reason,
         "share_url": summary.share_url,
         "receipt_url": f"{summary.url}/receipt" if summary.url and has_receipt else None,
+        "document": summary.document,
         "seller_lines": seller.address_lines,
         "seller_email": seller.email,
         "payment_text": {

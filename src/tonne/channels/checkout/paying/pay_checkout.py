@@ -10,7 +10,13 @@ import msgspec
 from msgspec import Struct
 
 from tonne.channels.checkout import store
-from tonne.channels.checkout.errors import CheckoutNotFound, CheckoutOver, PaymentPageUnavailable, SellerTakesNoCards
+from tonne.channels.checkout.errors import (
+    CheckoutNotFound,
+    CheckoutOver,
+    PaymentPageUnavailable,
+    SellerTakesNoCards,
+    VatIdUnconfirmed,
+)
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.links.offer import LinkOffer, PricedOffer, ShownOffer, price_offer
 from tonne.channels.checkout.links.store import find_link_any_account
@@ -38,6 +44,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, replace
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
+from tonne.selling.accounts.tax.check_vat_ids import CheckVatIds
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders.buyer import BuyerDetails, tax_at_checkout
@@ -121,6 +128,7 @@ class PayCheckout(Struct, frozen=True):
     clock: Clock
     settings: Settings
     notifier: Notifier
+    vat_ids: CheckVatIds
     unheld: CounterFamily = msgspec.field(default_factory=_unheld_counter)
 
     @property
@@ -135,9 +143,24 @@ class PayCheckout(Struct, frozen=True):
         terms, catalogue = await self._price_basis(checkout, buyer)
         return price_offer(LinkOffer(link, terms, catalogue), price_request_of(checkout))
 
+    async def require_confirmed(self, checkout: Checkout, buyer: BuyerDetails | None, taxed_vat_id: str) -> None:
+        """Ask about a VAT id that would spare the buyer the tax. Raises VatIdUnconfirmed, unless they know that.
+
+        Not within a transaction.
+        """
+        if buyer is None or checkout.order_id is not None or checkout.scope.mode is Mode.TEST:
+            return
+        needs_answer = tax_at_checkout(buyer, self.settings) is not None
+        is_confirmed = needs_answer and await self.vat_ids.confirm(buyer.vat_id or "")
+        if needs_answer and not is_confirmed and buyer.vat_id != taxed_vat_id:
+            raise VatIdUnconfirmed(field="buyer_vat_id")
+
     async def _price_basis(self, checkout: Checkout, buyer: BuyerDetails | None) -> tuple[Terms, Catalogue]:
         """Call it before acquiring a connection: holding one while waiting for another could exhaust the pool."""
-        terms = (await self.directory.terms_of(checkout.scope)).at_checkout(tax_at_checkout(buyer, self.settings))
+        tax = tax_at_checkout(buyer, self.settings)
+        if tax is not None and buyer is not None and checkout.scope.mode is Mode.LIVE:
+            tax = tax if await self.vat_ids.is_confirmed(buyer.vat_id or "") else None
+        terms = (await self.directory.terms_of(checkout.scope)).at_checkout(tax)
         return terms, await self.catalogues.current(checkout.scope.mode)
 
     async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str, *, payer: CheckoutPayer) -> None:

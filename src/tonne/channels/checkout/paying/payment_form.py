@@ -27,7 +27,7 @@ from tonne.selling.orders.buyer import BuyerDetails
 from tonne.selling.orders.model import Beneficiary
 
 Fields = Mapping[str, Sequence[str]]
-WAITING_FIELD = "accepts_waiting"
+WAITING_FIELD, TAXED_FIELD = "accepts_waiting", "taxed_vat_id"
 # In the order of the page.
 FIELDS = ("card_number", *buyers.FIELDS, NAME_FIELD, CONSENT_FIELD)
 
@@ -43,6 +43,8 @@ class PaymentForm(Struct, frozen=True):
     agreed_version: str = ""
     # Has been told that nothing is held while they pay, so that delivery may wait.
     accepts_waiting: bool = False
+    # Has been told that this VAT ID is not confirmed, so that tax is charged.
+    taxed_vat_id: str = ""
 
 
 class AskedFields(Struct, frozen=True):
@@ -64,6 +66,7 @@ def read_payment_form(fields: Fields, known: BuyerDetails | None) -> PaymentForm
         buyer=buyer,
         agreed_version=_one(fields, VERSION_FIELD) if _one(fields, CONSENT_FIELD) else "",
         accepts_waiting=bool(_one(fields, WAITING_FIELD)),
+        taxed_vat_id=_one(fields, TAXED_FIELD)[:50],
     )
 
 

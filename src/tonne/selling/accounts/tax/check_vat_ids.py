@@ -9,8 +9,10 @@ from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.accounts.tax.vat_checks import (
+    VatOutcome,
     VatRegister,
     VatSource,
+    find_vat_check,
     insert_vat_check,
     is_checked,
     vat_check_of,
@@ -62,6 +64,26 @@ class CheckVatIds(RowJobWithSettings, frozen=True):
         due = await self.database.run(list_due_vat_ids_any_account, treatment, self.clock(), max_age)
         await asyncio.gather(*(self._check(self.register, vat_id) for vat_id in due[:BATCH]))
         return bool(due)
+
+    async def confirm(self, vat_id: str) -> bool:
+        """Whether a register has confirmed a VAT id that is needed now. It is asked unless its answer is known."""
+        if await self.is_confirmed(vat_id):
+            return True
+        check = await self.database.run(find_vat_check, vat_id)
+        is_refused = check is not None and check.outcome is VatOutcome.INVALID
+        if (
+            self.register is None
+            or not is_checked(vat_id)
+            or (is_refused and check is not None and self.clock() - check.checked_at < INVALID_RETRY)
+        ):
+            return False
+        await self._check(self.register, vat_id)
+        return await self.is_confirmed(vat_id)
+
+    async def is_confirmed(self, vat_id: str) -> bool:
+        """Without asking."""
+        check = await self.database.run(find_vat_check, vat_id)
+        return check is not None and check.proves(self.clock(), self.settings.vat_check_max_age_days)
 
     async def _check(self, register: VatRegister, vat_id: str) -> None:
         answer = await register.check(vat_id, self.requester)

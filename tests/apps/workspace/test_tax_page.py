@@ -11,6 +11,7 @@ from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, find_tax_profile, set_tax_profile
+from tonne.selling.accounts.tax.vat_checks import VatAnswer, VatOutcome, record_vat_check
 from tonne.selling.users.model import Role
 
 
@@ -40,16 +41,16 @@ async def test_buy_asks_for_the_address_before_the_first_live_order(
     services: Services, world: World, fin: Person, base: str
 ) -> None:
     answer = await fin.get(f"{base}/buy")
-    assert (answer.status_code, answer.headers["location"]) == (303, f"{base}/address?then=buy")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{base}/tax?then=buy")
     assert (await fin.get(f"{base.replace('live', 'test')}/buy")).status_code == 200
-    page = await fin.get(f"{base}/address?then=buy")
+    page = await fin.get(f"{base}/tax?then=buy")
     assert "Before you buy" in page.text
-    refused = await fin.submit(f"{base}/address", street="Kai 1", postcode="", city="", country="DE", then="buy")
+    refused = await fin.submit(f"{base}/tax", street="Kai 1", postcode="", city="", country="DE", then="buy")
     assert "Enter the postcode." in refused.text
     assert "Enter the city." in refused.text
     assert 'value="Kai 1"' in refused.text
     assert (await profile_of(services, world)).street is None
-    saved = await fin.submit(f"{base}/address", **ADDRESS, then="buy")
+    saved = await fin.submit(f"{base}/tax", **ADDRESS, then="buy")
     assert (saved.status_code, saved.headers["location"]) == (303, f"{base}/buy")
     assert await profile_of(services, world) == TaxProfile(**ADDRESS)
     assert (await fin.get(f"{base}/buy")).status_code == 200
@@ -57,7 +58,7 @@ async def test_buy_asks_for_the_address_before_the_first_live_order(
     async with services.database.transaction() as tx:
         await set_tax_profile(tx, world.ours_live.scope.organisation_id, {"city": None}, by=TESTER.now())
     placed = await fin.submit(f"{base}/buy/order", account=world.ours_live.scope.account_id)
-    assert placed.headers["location"] == f"{base}/address?then=buy"
+    assert placed.headers["location"] == f"{base}/tax?then=buy"
 
 
 async def test_the_country_that_the_tax_depends_on_stays(
@@ -66,9 +67,9 @@ async def test_the_country_that_the_tax_depends_on_stays(
     french = {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}
     async with services.database.transaction() as tx:
         await set_tax_profile(tx, world.ours_live.scope.organisation_id, french, by=TESTER.now())
-    assert "changes it, because tax depends on it" in (await fin.get(f"{base}/address")).text
-    saved = await fin.submit(f"{base}/address", **ADDRESS)
-    assert saved.headers["location"] == f"{base}/address?done=address"
+    assert "changes it, because tax depends on it" in (await fin.get(f"{base}/tax")).text
+    saved = await fin.submit(f"{base}/tax", **ADDRESS)
+    assert saved.headers["location"] == f"{base}/tax?done=address"
     profile = await profile_of(services, world)
     assert (profile.country, profile.city, profile.treatment) == ("FR", "Hamburg", TaxTreatment.REVERSE_CHARGE)
 
@@ -85,4 +86,28 @@ async def test_orders_that_wait_for_it_need_attention(services: Services, world:
         )
     page = (await fin.get(f"{base}/overview")).text
     assert said in page
-    assert f'{base}/address"' in page
+    assert f'{base}/tax"' in page
+
+
+async def test_the_page_shows_how_the_organisation_is_taxed_and_takes_its_reference(
+    services: Services, world: World, fin: Person, base: str
+) -> None:
+    organisation_id = world.ours_live.scope.organisation_id
+    french = {"treatment": TaxTreatment.REVERSE_CHARGE, "country": "FR", "tax_id": "FR83404833048"}
+    async with services.database.transaction() as tx:
+        await set_tax_profile(tx, organisation_id, french, by=TESTER.now())
+    page = (await fin.get(f"{base}/tax")).text
+    assert "Not checked" in page
+    assert "Reverse charge: you owe the tax" in page
+    async with services.database.transaction() as tx:
+        answer = VatAnswer(VatOutcome.VALID, "MARLOWE SARL")
+        await record_vat_check(tx, "FR83404833048", None, answer, by=TESTER.now())
+    saved = await fin.submit(f"{base}/tax", **ADDRESS, buyer_reference="PO 4711")
+    assert saved.status_code == 303
+    page = (await fin.get(f"{base}/tax")).text
+    assert '<span class="badge">Valid</span>' in page
+    assert "Reference PO 4711" in page
+    # Before a purchase, the page asks for the address only.
+    assert "buyer_reference" not in (await fin.get(f"{base}/tax?then=buy")).text
+    await fin.submit(f"{base}/tax", **ADDRESS, then="buy")
+    assert (await profile_of(services, world)).buyer_reference == "PO 4711"

@@ -1,35 +1,48 @@
-"""The address of the organisation, which its invoices state."""
+"""How the organisation is taxed, and what its invoices state about it: its members enter address and reference."""
 
 from typing import Any
 
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.money.invoices.documents.held_back import missing_details
+from tonne.money.invoices.documents.tax_notes import tax_note
 from tonne.platform.http.route import Response
+from tonne.platform.values.amounts import TaxTreatment, format_rate
 from tonne.platform.values.context import replace
+from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.web.render import see_other
 from tonne.platform.web.visitor import DEFAULT, country_names
+from tonne.selling.accounts.lookup import require_organisation
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, find_tax_profile, set_tax_profile
+from tonne.selling.accounts.tax.vat_checks import find_vat_check
 from tonne.selling.users.model import Right
 
 PARTS = ("street", "postcode", "city", "country")
 _NAMES = {"street": "the street and number", "postcode": "the postcode", "city": "the city", "country": "the country"}
+_TREATMENTS = {
+    TaxTreatment.NONE: "Tax is not mentioned",
+    TaxTreatment.STANDARD: "Tax is added",
+    TaxTreatment.REVERSE_CHARGE: "Reverse charge: you owe the tax",
+    TaxTreatment.EXEMPT: "Exempt from tax",
+    TaxTreatment.OUTSIDE_SCOPE: "Outside the scope of the tax",
+}
 
 
-class AddressPage(DashboardPage, frozen=True):
+class TaxPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
-        return OrganisationSection(
-            pages={"/address": (self.show, Right.MONEY)}, forms={"/address": (self.save, Right.MONEY)}
-        )
+        return OrganisationSection(pages={"/tax": (self.show, Right.MONEY)}, forms={"/tax": (self.save, Right.MONEY)})
 
     async def show(self, viewer: MemberViewer) -> Response:
         profile = await self.database.run(find_tax_profile, viewer.organisation_id)
         then = viewer.request.query("then")[0] or ""
-        return self._page(viewer, profile, Form({name: [getattr(profile, name) or ""] for name in PARTS}), then)
+        names = (*PARTS, "buyer_reference")
+        return await self._page(viewer, profile, Form({name: [getattr(profile, name) or ""] for name in names}), then)
 
     async def save(self, viewer: MemberViewer, form: Form) -> Response:
         profile = await self.database.run(find_tax_profile, viewer.organisation_id)
         names = [name for name in PARTS if name != "country" or not is_country_fixed(profile)]
+        # The page before a purchase asks for the address only.
+        names += ["buyer_reference"] if "buyer_reference" in form.names() else []
         changes: dict[str, Any] = {name: form.value(name) or None for name in names}
         treatment = profile.terms(self.settings.seller_tax).treatment
         for part in missing_details(treatment, replace(profile, **changes)):
@@ -38,19 +51,29 @@ class AddressPage(DashboardPage, frozen=True):
             async with self.saving(form) as tx:
                 await set_tax_profile(tx, viewer.organisation_id, changes, by=viewer.actor.at(self.clock()))
         if form.faults:
-            return self._page(viewer, profile, form, form.value("then"))
-        return see_other(f"{viewer.base}/buy" if form.value("then") == "buy" else f"{viewer.base}/address?done=address")
+            return await self._page(viewer, profile, form, form.value("then"))
+        return see_other(f"{viewer.base}/buy" if form.value("then") == "buy" else f"{viewer.base}/tax?done=address")
 
-    def _page(self, viewer: MemberViewer, profile: TaxProfile, form: Form, then: str) -> Response:
+    async def _page(self, viewer: MemberViewer, profile: TaxProfile, form: Form, then: str) -> Response:
+        async with self.database.connection() as connection:
+            details = await require_organisation(connection, viewer.organisation_id)
+            check = await find_vat_check(connection, profile.tax_id)
+        terms = profile.terms(self.settings.seller_tax)
         return self.layout.page(
             viewer,
-            "address.html",
+            "tax.html",
             form,
             entered=form,
             profile=profile,
+            organisation=details.organisation.name,
             is_country_fixed=is_country_fixed(profile),
             countries=[("", "Choose a country"), *country_names(DEFAULT)],
+            country=DEFAULT.territories.get(profile.country or "", profile.country),
             then="buy" if then == "buy" else "",
+            treatment=_TREATMENTS[terms.treatment],
+            rate=format_rate(terms.rate) if terms.treatment is TaxTreatment.STANDARD else None,
+            note=tax_note(terms.treatment, profile, self.settings, DEFAULT_LANGUAGE),
+            check=check,
         )
 
 
