@@ -43,7 +43,8 @@ OF_OPERATORS = (
         f"/money/invoices/{{number}}/{action}"
         for action in ("settle", "write-off", "approve-write-off", "reinstate", "resend", "credit")
     ),
-    *("/money/inbox", "/money/doubtful/{line_id}", "/customers/{organisation_id}/tax"),
+    *("/money/inbox", "/money/doubtful/{line_id}"),
+    *("/customers/{organisation_id}/tax", "/customers/{organisation_id}/vat-check"),
     *("/money/payments", "/money/payments/{charge_id}/accept", "/money/payments/{charge_id}/return"),
     *("/persons/export", "/persons/erase"),
     *(f"/money/statements/{{upload_id}}/{action}" for action in ("import", "discard")),
