@@ -146,7 +146,7 @@ WAITING = (
         "live card payments have their document within an hour",
         "A card has paid, and the invoice is not issued: the address of the buyer or settings about the seller are "
         "missing, or no worker is running. The tax of the payment is not booked before.",
-        "Ask the customer to enter the address on the page Invoice address, or set it with `tonne org tax`; set what "
+        "Ask the customer to enter the address on the page Tax, or set it with `tonne org tax`; set what "
         "the checks of the seller's settings name; check that `tonne worker` is running.",
         """
         SELECT format('order %s of organisation %s, paid at %s: %s', due.order_id, due.organisation_id,
