@@ -39,15 +39,15 @@ async def lock_imports(tx: Connection) -> None:
     await tx.execute(LOCK_IMPORTS, _IMPORT_LOCK)
 
 
-FIND_KNOWN = """
+FIND_KNOWN_PAYOUTS = """
 SELECT payout_id, paid_on, currency, amount_minor, fee_minor FROM gateway_payouts
 WHERE gateway = $1 AND payout_id = ANY ($2::text[])
 """
 
 
-async def find_known(tx: Connection, gateway: str, payout_ids: Sequence[str]) -> dict[tuple[str, str], Payout]:
+async def find_known_payouts(tx: Connection, gateway: str, payout_ids: Sequence[str]) -> dict[tuple[str, str], Payout]:
     """The payouts that were imported before, by id and currency."""
-    rows = await tx.fetch(FIND_KNOWN, gateway, payout_ids)
+    rows = await tx.fetch(FIND_KNOWN_PAYOUTS, gateway, payout_ids)
     return {(row["payout_id"], row["currency"]): Payout(**row) for row in rows}
 
 
@@ -163,7 +163,7 @@ async def import_payouts(tx: Connection, mode: Mode, file: SheetFile, *, by: By)
     """Book every payout once. Raises SheetInvalid with every error, or PayoutChanged if a known payout differs."""
     payouts = _read(file)
     await lock_imports(tx)
-    known = await find_known(tx, GATEWAY, [each.payout_id for each in payouts])
+    known = await find_known_payouts(tx, GATEWAY, [each.payout_id for each in payouts])
     new = []
     for payout in payouts:
         booked = known.get((payout.payout_id, payout.currency))
