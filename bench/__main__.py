@@ -13,6 +13,7 @@ import psutil
 
 from bench.api import run as api
 from bench.billing import run as billing
+from bench.billing_files import run as billing_files
 from bench.client import run as client
 from bench.dashboard import run as dashboard
 from bench.delivery import run as delivery
@@ -38,6 +39,7 @@ SUBJECTS: dict[str, Any] = {
     "life": life,
     "limits": limits,
     "billing": billing,
+    "billing_files": billing_files,
     "disk": disk,
     "dashboard": dashboard,
     "doctor": doctor,

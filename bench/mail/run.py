@@ -52,5 +52,5 @@ async def _enqueue(environment: Environment, count: int) -> None:
         for number in range(count):
             to = [f"buyer-{number}@example.com"]
             attachment = Attachment("invoice.pdf", PDF)
-            mail = compose_mail(Settings(), to, "Your invoice", "Thank you.\n", attachment=attachment)
+            mail = compose_mail(Settings(), to, "Your invoice", "Thank you.\n", attachments=[attachment])
             await enqueue(connection, "org_bench", to, mail, urgency=Urgency.BULK)

@@ -30,7 +30,7 @@ ORDER: dict[str, dict[str, str]] = {
     "money": {
         "cards": "charges, stored cards, card gateways (simulated, Stripe)",
         "bank": "bank transfers and what goes back, formats of statements and payments",
-        "invoices": "invoices, reminders, credit notes, Factur-X, invoices that a card pays",
+        "invoices": "invoices, reminders, credit notes, their originals, Factur-X, invoices that a card pays",
         "refunds": "refunds, cancelling an order, disputes, what the gateway has on record of a charge",
         "receipts": "receipts and the mails about payments and refunds",
         "accounting": "the double-entry journal, matching of bank lines, payouts, reports",

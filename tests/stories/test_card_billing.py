@@ -14,6 +14,7 @@ from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
 from tonne.platform.db.database import Database
+from tonne.platform.documents.mail.stored_files import with_files
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 
@@ -86,4 +87,5 @@ async def test_a_month_of_cent_sized_orders_is_one_charge_after_the_card_was_rep
 
 async def _mails(scene: CardBilling) -> list[EmailMessage]:
     await scene.run_jobs(scene.mail_orders)
-    return [parse(row["message"]) for row in await scene.fetch("SELECT message FROM mails ORDER BY created_at, id")]
+    rows = await scene.fetch("SELECT message FROM mails ORDER BY created_at, id")
+    return [parse(await with_files(row["message"], scene.services.originals.read)) for row in rows]

@@ -19,9 +19,10 @@ from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import account_statement_pdf, make_statements, print_statement
 from tonne.money.accounting.reports.due_buckets import list_aged_debts
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
-from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Closing
+from tonne.money.invoices.documents.state_sheet import state_pdf
 from tonne.money.invoices.errors import InvoiceNotOpen, WriteOffInvalid
+from tonne.money.invoices.originals.invoice_state import read_state
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.timeline import write_off_timeline
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState
@@ -256,7 +257,8 @@ async def test_an_invoice_that_was_credited_in_full_is_not_called_paid(debts: De
     await debts.work()
     invoice = await debts.invoice(order)
     assert (invoice.status, invoice.closing) == ("paid", Closing("credited", "2026-03-01"))
-    text = " ".join(pdf_text(invoice_pdf(invoice.read_record(), invoice.closing)).split())
+    state = await debts.database.run(read_state, invoice, debts.clock())
+    text = " ".join(pdf_text(state_pdf(invoice.read_record(), state)).split())
     assert "Credited in full on 1 March 2026, nothing is due" in text
     await debts.check_invariants()
 

@@ -50,7 +50,7 @@ class Scene:
     @property
     def mail_orders(self) -> MailOrders:
         """The job that composes the mails about payments and refunds."""
-        return MailOrders(self.database, self.clock, self.settings, self.services.render_invoice)
+        return MailOrders(self.database, self.clock, self.settings, self.services.originals)
 
     async def place_order(self, scope: Scope, **options: Any) -> Order:
         return await place(self.services, scope, self.clock(), **options)

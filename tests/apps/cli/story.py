@@ -173,7 +173,7 @@ class Story:
         """An order with an open invoice that was mailed."""
         selection = [{"bundle_id": self.world.bundles_live["forest-mix"]}]
         order = await self.api.as_key(self.world.ours_live.key).order(bundle_selection=selection, **body)
-        for job in (self.services.issue_invoices, self.services.follow_up_invoices):
+        for job in (self.services.issue_invoices, self.services.render_documents, self.services.follow_up_invoices):
             await job.run_once()
         return str(order["id"])
 

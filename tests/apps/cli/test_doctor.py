@@ -284,6 +284,7 @@ ELSEWHERE = {
     *(check.name for check in (*REFUNDS_WAITING, *LOG_WAITING, *KEYS_WAITING)),
     "someone is mailed about problems with live cards",
     "live orders are within the credit limits of their accounts",
+    "the files of documents are stored within a day",
     "live invoices are not held back by missing settings",
     "live invoices are not held back by the address of the buyer",
     "live invoices are not held back by VAT ids or exchange rates",

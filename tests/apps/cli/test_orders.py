@@ -94,7 +94,7 @@ async def test_people_a5_show_tells_the_life_of_an_order(
             by=TESTER.now(),
         )
     order = await live.order(bundle_selection=selection)
-    for job in (services.issue_invoices, services.follow_up_invoices):
+    for job in (services.issue_invoices, services.render_documents, services.follow_up_invoices):
         await job.run_once()
     shown = json.loads(operator.does("order", "show", order["id"], "--json"))
     assert (shown["status"], shown["payment_state"], shown["account_name"]) == ("placed", "unpaid", "account live")

@@ -19,8 +19,10 @@ from tonne.money.invoices.documents.billed_sums import ExactOrder, SummedLine, s
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices, IssueInvoices
 from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.originals.render_documents import RenderDocuments
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import find_invoice
+from tonne.platform.documents.mail.stored_files import with_files
 from tonne.platform.values.amounts import NO_TAX
 from tonne.platform.values.context import Scope
 from tonne.selling.accounts.change_account import AccountChange, change_account
@@ -39,8 +41,9 @@ class Billing(Scene):
         super().__init__(services, clock)
         self.issue = IssueInvoices(self.database, clock, self.settings)
         self.issue_consolidated = IssueConsolidatedInvoices(self.database, clock, self.settings)
-        self.follow_up = FollowUpInvoices(self.database, clock, self.settings, services.render_invoice)
-        self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings, services.render_invoice)
+        self.render = RenderDocuments(self.database, clock, services.originals, share=1)
+        self.follow_up = FollowUpInvoices(self.database, clock, self.settings, services.originals)
+        self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings, services.originals)
 
     async def add_admins(self, organisation_id: str, *addresses: str) -> None:
         async with self.database.transaction() as tx:
@@ -53,7 +56,7 @@ class Billing(Scene):
 
     async def work(self) -> None:
         """Run the jobs until nothing is due."""
-        await self.run_jobs(self.issue, self.issue_consolidated, self.follow_up, self.mail_credit_notes)
+        await self.run_jobs(self.issue, self.issue_consolidated, self.render, self.follow_up, self.mail_credit_notes)
 
     async def settle(self, order: Order) -> None:
         async with self.database.transaction() as tx:
@@ -84,7 +87,7 @@ class Billing(Scene):
         """All mails, sent or waiting."""
         await self.run_jobs(self.mail_orders)
         rows = await self.fetch("SELECT message FROM mails ORDER BY created_at, id")
-        return [parse(row["message"]) for row in rows]
+        return [parse(await with_files(row["message"], self.services.originals.read)) for row in rows]
 
 
 def parse(raw: bytes) -> EmailMessage:
@@ -99,10 +102,16 @@ def text_of(mail: EmailMessage) -> str:
 
 
 def pdf_of(mail: EmailMessage) -> str:
-    """The text of the only attachment, which must be a PDF."""
-    [attached] = mail.iter_attachments()
+    """The text of the first attachment, which must be a PDF: the document itself."""
+    [attached, *_] = mail.iter_attachments()
     assert attached.get_content_type() == "application/pdf"
     return pdf_text(attached.get_content())
+
+
+def sheet_of(mail: EmailMessage) -> str:
+    """The text of the sheet about the state of the invoice, the second attachment."""
+    [_, sheet] = mail.iter_attachments()
+    return pdf_text(sheet.get_content())
 
 
 def pdf_text(content: bytes) -> str:

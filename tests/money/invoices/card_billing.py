@@ -34,8 +34,8 @@ class CardBilling(CardScene):
         parts = (self.database, clock, self.settings)
         self.issue, self.consolidate = IssueInvoices(*parts), IssueConsolidatedInvoices(*parts)
         self.charge = self.another_charger()
-        self.follow_up = FollowUpInvoices(*parts, services.render_invoice)
-        self.mail_credit_notes = MailCreditNotes(*parts, services.render_invoice)
+        self.follow_up = FollowUpInvoices(*parts, services.originals)
+        self.mail_credit_notes = MailCreditNotes(*parts, services.originals)
         self.mail_problems = MailCardProblems(*parts, services.box)
 
     def another_charger(self) -> ChargeInvoices:

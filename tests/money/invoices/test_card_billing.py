@@ -17,6 +17,7 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.stored_cards import stored_cards
 from tonne.money.refunds.disputes.check_payments import simulate_dispute
 from tonne.money.refunds.errors import NothingToRefund, RefundExceedsPaid
+from tonne.platform.documents.mail.stored_files import with_files
 from tonne.selling.accounts.model import Billing
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import order_urls
@@ -65,7 +66,8 @@ async def _bill(scene: CardBilling, count: int = 3, number: str | None = GOOD) -
 
 async def _mails(scene: CardBilling) -> list[EmailMessage]:
     await scene.run_jobs(scene.mail_orders)
-    return [parse(row["message"]) for row in await scene.fetch("SELECT message FROM mails ORDER BY created_at, id")]
+    rows = await scene.fetch("SELECT message FROM mails ORDER BY created_at, id")
+    return [parse(await with_files(row["message"], scene.services.originals.read)) for row in rows]
 
 
 async def test_the_invoice_and_the_receipt_are_mailed_without_bank_details(card_billing: CardBilling) -> None:

@@ -2,33 +2,34 @@
 
 import pytest
 
-from tests.money.invoices.billing import ADA, Billing, pdf_of, pdf_text, text_of
+from tests.money.invoices.billing import ADA, Billing, pdf_text, sheet_of, text_of
 from tests.money.invoices.test_pdf import RECORD
 from tests.support.command import output_of
 from tests.support.pdf_pages import lacks_signs, outside
 from tests.support.world import TESTER, World
 from tonne.money.invoices.cancel_order import cancel_order
-from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Closing
+from tonne.money.invoices.documents.state_sheet import Credit, InvoiceState, state_pdf
 from tonne.platform.values.context import Mode
 
 MARGIN_MM = 10
 
 
 @pytest.mark.parametrize(
-    ("closing", "said"),
+    ("closing", "title", "said"),
     [
-        (Closing("paid", "2026-12-05"), "Paid on 5 December 2026, nothing is due"),
-        (Closing("credited", "2026-12-05"), "Credited in full on 5 December 2026, nothing is due"),
-        (Closing("cancelled", "2026-12-29"), "Cancelled on 29 December 2026, do not pay"),
+        (Closing("paid", "2026-12-05"), "Payment confirmation", "Paid on 5 December 2026, nothing is due"),
+        (Closing("credited", "2026-12-05"), "State of the invoice", "Credited in full on 5 December 2026, nothing is"),
+        (Closing("cancelled", "2026-12-29"), "State of the invoice", "Cancelled on 29 December 2026, do not pay"),
     ],
 )
-def test_money_15_the_pdf_of_a_closed_invoice_does_not_ask_for_money(closing: Closing, said: str) -> None:
-    pdf = invoice_pdf(RECORD, closing)
+def test_money_15_the_sheet_of_a_closed_invoice_does_not_ask_for_money(closing: Closing, title: str, said: str) -> None:
+    note = Credit("CN-LIVE-000007", "2026-12-01", "20.00")
+    pdf = state_pdf(RECORD, InvoiceState("2026-12-30", closing, [note], "22000.00", "0.00"))
     text = " ".join(pdf_text(pdf).split())
-    assert said in text
-    assert "INV-000042" in text
-    assert "Total EUR 22020.00" in text
+    for shown in (title, said, "INV-000042", "22020.00", "Credit note CN-LIVE-000007 of 1 December 2026", "-22000.00"):
+        assert shown in text
+    assert "This is not an invoice. For your tax records, use invoice INV-000042." in text
     for asked in ("Please pay", "IBAN", "GB33", "DUE ON", "Due on"):
         assert asked not in text
     assert not list(outside(pdf, MARGIN_MM))
@@ -47,12 +48,12 @@ async def test_money_15_a_paid_invoice_is_resent_as_paid(billing: Billing, world
     assert output_of(*words, database_url=billing.database._url).endswith(f"will be mailed to {ADA}.")
     *_, mail = await billing.mails()
     assert "nothing is due" in mail["Subject"]
-    for text in (text_of(mail), pdf_of(mail)):
+    for text in (text_of(mail), sheet_of(mail)):
         assert "lease pay" not in text
     if mode is Mode.LIVE:
         assert mail["Subject"] == "Invoice TN-LIVE-000001: paid on 5 March 2026, nothing is due"
         assert "It was paid on 5 March 2026. Nothing is due." in text_of(mail)
-        assert "Paid on 5 March 2026, nothing is due" in pdf_of(mail)
+        assert "Paid on 5 March 2026, nothing is due" in sheet_of(mail)
 
 
 async def test_money_15_a_cancelled_invoice_is_resent_as_cancelled(billing: Billing, world: World) -> None:
@@ -64,5 +65,5 @@ async def test_money_15_a_cancelled_invoice_is_resent_as_cancelled(billing: Bill
     *_, mail = await billing.mails()
     assert mail["Subject"] == "Invoice TN-LIVE-000001: cancelled on 1 March 2026, do not pay"
     assert "Please do not pay it." in text_of(mail)
-    assert "Cancelled on 1 March 2026, do not pay" in pdf_of(mail)
-    assert "IBAN" not in pdf_of(mail) + text_of(mail)
+    assert "Cancelled on 1 March 2026, do not pay" in sheet_of(mail)
+    assert "IBAN" not in sheet_of(mail) + text_of(mail)

@@ -12,7 +12,7 @@ from tests.money.invoices.documents import BUYER, SELLER, consolidated, credit_n
 from tests.money.invoices.factur_x_rules import broken_rules
 from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
 from tonne.money.invoices.documents.factur_x_xml import NAMESPACES
-from tonne.money.invoices.documents.record import Closing, InvoiceFee, InvoicePeriod, InvoiceRecord, PostalAddress
+from tonne.money.invoices.documents.record import InvoiceFee, InvoicePeriod, InvoiceRecord, PostalAddress
 from tonne.money.invoices.model import NO_BANK
 
 ODD = 'Ümläut & "Söhne" <GmbH> \x00\x0b\ud800😀 株式会社 \u202eevil\ufffe'
@@ -120,8 +120,9 @@ def test_a_credit_note_names_its_invoice_and_asks_for_no_money() -> None:
     assert read(xml, "ram:IBANID") == []
 
 
-def test_a_paid_invoice_says_that_nothing_is_due() -> None:
-    xml = factur_x_xml(RECORDS["standard"], Closing("paid", "2026-12-01"))
+def test_an_invoice_that_was_paid_before_its_issue_says_that_nothing_is_due() -> None:
+    record = RECORDS["standard"]
+    xml = factur_x_xml(msgspec.structs.replace(record, paid_on=record.issued_on))
     assert broken_rules(xml) == []
     assert (read(xml, "ram:DuePayableAmount"), read(xml, "ram:TotalPrepaidAmount")) == (["0.00"], ["9492.39"])
 

@@ -31,6 +31,7 @@ async def box() -> AsyncIterator[Mailbox]:
 async def _send_all(billing: Billing, box: Mailbox) -> None:
     """Send all mails, including retries."""
     mails = SendMails(billing.database, SmtpMail(box.url), billing.settings)
+    mails.read_file = billing.services.originals.read
     for _ in range(3):
         while await mails.run_once():
             pass

@@ -14,7 +14,7 @@ from tests.support.pdf_pages import outside, page_texts
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.pdf import invoice_pdf
-from tonne.money.invoices.documents.record import Closing, InvoicePeriod, InvoiceRecord
+from tonne.money.invoices.documents.record import InvoicePeriod, InvoiceRecord
 
 STANDARD = document(line("standard", "19"))
 REVERSE = document(line("reverse_charge"))
@@ -30,8 +30,8 @@ def metadata(pdf: bytes) -> str:
     return found.stream.get_data().decode()
 
 
-def text_of(record: InvoiceRecord, closing: Closing | None = None) -> str:
-    return " ".join("".join(page_texts(invoice_pdf(record, closing))).split())
+def text_of(record: InvoiceRecord) -> str:
+    return " ".join("".join(page_texts(invoice_pdf(record))).split())
 
 
 @pytest.mark.parametrize("record", [STANDARD, REVERSE, credit_note()], ids=["standard", "reverse", "credit"])
@@ -55,12 +55,6 @@ def test_the_file_says_that_it_is_pdf_a3_with_factur_x(record: InvoiceRecord) ->
 
 def test_a_record_without_countries_has_no_xml() -> None:
     assert embedded(invoice_pdf(RECORD)) == {}
-
-
-def test_a_cancelled_invoice_has_no_xml_and_a_paid_one_says_so_in_it() -> None:
-    assert embedded(invoice_pdf(STANDARD, Closing("cancelled", "2026-12-01"))) == {}
-    paid = embedded(invoice_pdf(STANDARD, Closing("paid", "2026-12-01")))["factur-x.xml"]
-    assert b"<ram:DuePayableAmount>0.00</ram:DuePayableAmount>" in paid
 
 
 def test_characters_that_no_font_has_do_not_stop_an_invoice() -> None:
@@ -141,10 +135,6 @@ def test_codes_differ_with_what_they_encode() -> None:
 )
 def test_there_is_no_code_where_nobody_should_or_can_pay_by_it(record: InvoiceRecord) -> None:
     assert epc_qr_svg(record) is None
-
-
-def test_a_closed_invoice_has_no_code() -> None:
-    assert "Scan" not in text_of(STANDARD, Closing("paid", "2026-12-01"))
 
 
 def test_the_document_is_in_the_language_of_the_record() -> None:

@@ -5,45 +5,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.money.invoices.billing import Billing, pdf_of, pdf_text, text_of
+from tests.money.invoices.billing import Billing, pdf_of, pdf_text, sheet_of, text_of
 from tests.money.invoices.documents import document, line
-from tests.money.invoices.test_pdf_parts import embedded
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.money.accounting.matching.assign_transfer import unassign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
-from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import Remaining
+from tonne.money.invoices.documents.state_sheet import Credit, InvoiceState, state_pdf
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
 RECORD = document(line("standard", "19"))
-PAID = Remaining(received="1.00", credited=None, due="99.00")
-CREDITED = Remaining(received=None, credited="1.00", due="99.00")
 
 
 def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("remaining", [PAID, CREDITED], ids=["paid", "credited"])
-def test_the_pdf_and_its_code_ask_for_the_rest(remaining: Remaining) -> None:
-    text = words(pdf_text(invoice_pdf(RECORD, remaining=remaining)))
-    assert "Please pay EUR 99.00" in text
-    assert ("We have received EUR 1.00 of the total." in text) is (remaining is PAID)
-    assert ("EUR 1.00 of the total was credited." in text) is (remaining is CREDITED)
-    assert epc_qr_svg(RECORD, remaining) not in {None, epc_qr_svg(RECORD)}
-
-
-def test_the_xml_subtracts_payments_but_not_credit_notes() -> None:
-    paid = embedded(invoice_pdf(RECORD, remaining=PAID))["factur-x.xml"]
-    assert b"<ram:TotalPrepaidAmount>1.00</ram:TotalPrepaidAmount>" in paid
-    assert f"<ram:DuePayableAmount>{RECORD.total}".encode() not in paid
-    credited = embedded(invoice_pdf(RECORD, remaining=CREDITED))["factur-x.xml"]
-    assert f"<ram:DuePayableAmount>{RECORD.total}".encode() in credited
+@pytest.mark.parametrize("is_reminder", [False, True], ids=["state", "reminder"])
+def test_the_sheet_and_its_code_ask_for_the_rest(*, is_reminder: bool) -> None:
+    note = Credit("CN-LIVE-000007", "2026-12-01", "1.00")
+    state = InvoiceState("2026-12-20", None, [note], "2.00", "9489.39")
+    text = words(pdf_text(state_pdf(RECORD, state, is_reminder=is_reminder)))
+    assert text.startswith("Reminder" if is_reminder else "State of the invoice")
+    for said in ("Please pay EUR 9489.39 now", "Received -2.00", "of 1 December 2026 -1.00", "IBAN", "banking app"):
+        assert said in text
+    rest = Remaining("2.00", None, "9489.39")
+    assert epc_qr_svg(RECORD, rest) not in {None, epc_qr_svg(RECORD)}
 
 
 async def test_a_credited_invoice_is_resent_for_the_rest(
@@ -56,10 +48,11 @@ async def test_a_credited_invoice_is_resent_for_the_rest(
     mail = (await billing.mails())[-1]
     assert mail["Subject"].startswith("Invoice TN-LIVE-000001: €10.00, due ")
     assert "€3.95 was credited. €10.00 is missing." in words(text_of(mail))
-    assert "Please pay EUR 10.00" in words(pdf_of(mail))
+    assert "Please pay EUR 10.00 now" in words(sheet_of(mail))
     path = tmp_path / "invoice.pdf"
     operator.does("invoice", "pdf", "TN-LIVE-000001", "-o", str(path))
-    assert "Please pay EUR 10.00" in words(pdf_text(path.read_bytes()))
+    assert pdf_text(path.read_bytes()) == pdf_of(mail), "the invoice stays as it was issued"
+    assert "Please pay EUR 13.95 by" in words(pdf_of(mail))
     shown = operator.does("invoice", "show", "TN-LIVE-000001")
     assert "still due     10.00 EUR" in shown
 

@@ -63,4 +63,4 @@ async def test_security_22_certificates_are_not_cached(api: ApiClient, services:
         answer = await api.get(f"/v1/orders/{order['id']}/{path}")
         assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     invoice = await api.get(f"/v1/orders/{order['id']}/invoice")
-    assert (invoice.status_code, invoice.headers["cache-control"]) == (200, "private")
+    assert (invoice.status_code, invoice.headers["cache-control"]) == (200, "private, no-cache")

@@ -2454,8 +2454,9 @@ class OrdersResource:
         """Read the invoice of an order as a PDF.
 
         Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
-        minute after the payment; for a small amount it may be a simplified invoice. Once an invoice is paid or
-        cancelled, it says so and no longer asks for money.
+        minute after the payment; for a small amount it may be a simplified invoice. The PDF is the one that was
+        mailed, byte for byte, also after the invoice was paid, reduced or cancelled: `payment_state` of the order
+        says what became of it.
         """
         return self._caller.call(bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/invoice", **options)
 

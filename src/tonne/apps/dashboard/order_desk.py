@@ -13,8 +13,7 @@ from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewe
 from tonne.apps.lookup.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
 from tonne.apps.lookup.order_view import OrderView, load_view
 from tonne.channels.checkout.order_pages.resend_order import OrderMail
-from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
-from tonne.money.invoices.model import find_remaining
+from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.compose import payer_of
 from tonne.money.refunds.model import MAX_REASON
@@ -55,7 +54,7 @@ class OrderDesk(DashboardPage, frozen=True):
 
     actions: OrderActions
     certificates: RenderCertificate
-    render: RenderInvoice
+    originals: Originals
     mails: TokenBuckets
 
     def pages(self, find: FindScope[V]) -> dict[str, tuple[Callable[[V], Awaitable[Response]], Right]]:
@@ -192,9 +191,7 @@ class OrderDesk(DashboardPage, frozen=True):
     async def invoice(self, viewer: OrderViewer, scope: Scope) -> Response:
         async with self.database.connection() as connection:
             invoice = existing(await find_invoice(connection, scope, viewer.request.path("order_id")))
-            annex = await load_annex(connection, invoice)
-            remaining = await find_remaining(connection, invoice)
-        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
+        pdf = (await self.originals.pdf(invoice)).read()
         headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"'}
         return _private(Response(pdf, 200, b"application/pdf", headers))
 

@@ -12,11 +12,12 @@ from tonne.money.cards.stored_cards.stored_cards import RemoveClosedCards
 from tonne.money.invoices.card_payment.jobs import invoice_charge_jobs
 from tonne.money.invoices.credit_notes.endpoints import CreditNoteEndpoints
 from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
-from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.endpoints import InvoiceEndpoints
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.money.invoices.issuing.issue_documents import IssueDocuments
 from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices, IssueInvoices
+from tonne.money.invoices.originals.originals import Originals
+from tonne.money.invoices.originals.render_documents import RenderDocuments
 from tonne.money.invoices.store import have_invoices
 from tonne.money.receipts.mail_orders import MailOrders
 from tonne.money.refunds.correct_documents import correct_new_documents
@@ -58,14 +59,16 @@ class MoneyParts(SupplyParts):
     def _open_invoices(self, clock: Clock) -> None:
         database, settings = self.database, self.settings
         self.import_uploads = ImportUploads(database, settings, clock)
-        self.render_invoice = RenderInvoice(self.sign_documents)
+        self.originals = Originals(database, self.sign_documents, settings, clock)
+        self.mails.read_file = self.originals.read
+        self.render_documents = RenderDocuments(database, clock, self.originals)
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
         self.issue_documents = IssueDocuments(database, clock, settings, correct_new_documents)
-        self.follow_up_invoices = FollowUpInvoices(database, clock, settings, self.render_invoice)
-        self.mail_credit_notes = MailCreditNotes(database, clock, settings, self.render_invoice)
-        self.mail_orders = MailOrders(database, clock, settings, self.render_invoice)
-        self.credit_notes = CreditNoteEndpoints(database, self.render_invoice)
+        self.follow_up_invoices = FollowUpInvoices(database, clock, settings, self.originals)
+        self.mail_credit_notes = MailCreditNotes(database, clock, settings, self.originals)
+        self.mail_orders = MailOrders(database, clock, settings, self.originals)
+        self.credit_notes = CreditNoteEndpoints(database, self.originals)
         self.invoices = InvoiceEndpoints(
-            database, self.render_invoice, clock=clock, settings=settings, notifier=self.notifier
+            database, self.originals, clock=clock, settings=settings, notifier=self.notifier
         )

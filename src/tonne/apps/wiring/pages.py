@@ -64,7 +64,7 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         PageEditor(*page, parts.public_page).section(),
         WebhooksPage(*page, parts.webhooks, box).section(),
         OrderOfMember(*page, _order_desk(parts, limit_name="order_mails")).section(),
-        InvoicesPage(*page, parts.render_invoice).section(),
+        InvoicesPage(*page, parts.originals).section(),
         StatementPage(*page).section(),
         TaxPage(*page).section(),
         *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
@@ -82,7 +82,7 @@ def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
         *(page(*parts.page).section() for page in (*pages, *search)),
         OrderOfOperator(*parts.page, _order_desk(parts, limit_name="operator_order_mails")).section(),
         *_supply_desk(parts),
-        OperatorInvoicePage(*parts.page, parts.render_invoice).section(),
+        OperatorInvoicePage(*parts.page, parts.originals).section(),
         PaymentsPage(*parts.page, parts.card_gateways).section(),
         *(page(*parts.page).section() for page in money),
     )
@@ -104,4 +104,4 @@ def _order_desk(parts: Parts, *, limit_name: str) -> OrderDesk:
     """`limit_name` is that of the limit of mails: what members send does not use up the operator's."""
     actions = OrderActions(parts.database, parts.card_gateways, parts.clock, parts.settings, parts.notifier)
     mails = TokenBuckets(limit_name, MAILS_PER_S, MAILS)
-    return OrderDesk(*parts.page, actions, parts.render_certificate, parts.render_invoice, mails)
+    return OrderDesk(*parts.page, actions, parts.render_certificate, parts.originals, mails)

@@ -20,13 +20,12 @@ from tonne.money.accounting.reports.organisation_documents import (
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
-from tonne.money.invoices.documents.electronic_credit_note import electronic_credit_note
+from tonne.money.invoices.documents.electronic_credit_note import electronic_record
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
-from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
-from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, describe_invoice, find_remaining
-from tonne.platform.http.limits.turns import in_turn
+from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
+from tonne.money.invoices.originals.originals import Document, Originals
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.directory import find_names
@@ -42,7 +41,7 @@ ONE, NOTE = "/invoices/{number}", "/credit-notes/{number}"
 
 
 class InvoicesPage(DashboardPage, frozen=True):
-    render: RenderInvoice
+    originals: Originals
 
     def section(self) -> OrganisationSection:
         pages = {
@@ -50,6 +49,7 @@ class InvoicesPage(DashboardPage, frozen=True):
             ONE: self.show,
             f"{ONE}/pdf": self.pdf,
             f"{ONE}/xml": self.xml,
+            f"{ONE}/state": self.state,
             "/credit-notes": self.list_credit_notes,
             f"{NOTE}/pdf": self.credit_note_pdf,
             f"{NOTE}/xml": self.credit_note_xml,
@@ -118,21 +118,18 @@ class InvoicesPage(DashboardPage, frozen=True):
         )
 
     async def pdf(self, viewer: MemberViewer) -> Response:
-        invoice = await self._find(viewer)
-        async with self.database.connection() as connection:
-            annex = await load_annex(connection, invoice)
-            remaining = await find_remaining(connection, invoice)
-        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
-        return _file(pdf, f"{invoice.reference}.pdf", b"application/pdf")
+        return await self._pdf(await self._find(viewer))
 
     async def xml(self, viewer: MemberViewer) -> Response:
         """The electronic invoice, as it is embedded in the PDF."""
+        return await self._xml(await self._find(viewer))
+
+    async def state(self, viewer: MemberViewer) -> Response:
+        """What became of it: a payment confirmation, or what is left to pay."""
         invoice = await self._find(viewer)
-        if not _has_xml(invoice):
-            raise DashboardPageNotFound
-        remaining = await self.database.run(find_remaining, invoice)
-        content = await in_turn(factur_x_xml, invoice.read_record(), invoice.closing, remaining)
-        return _file(content, f"{invoice.reference}.xml", b"application/xml")
+        found = await self.database.run(read_state, invoice, self.clock())
+        pdf = await invoice_state_pdf(invoice, found)
+        return _file(pdf, f"{invoice.reference}-{found.kind}.pdf", b"application/pdf")
 
     async def list_credit_notes(self, viewer: MemberViewer) -> Response:
         [after] = viewer.request.query("after")
@@ -141,21 +138,24 @@ class InvoicesPage(DashboardPage, frozen=True):
         return self.layout.page(
             viewer,
             "credit_notes.html",
-            rows=[(note, reference, _note_has_xml(note)) for note, reference in shown],
+            rows=[(note, reference, _has_xml(note)) for note, reference in shown],
             next_after=shown[-1][0].number if len(found) > PAGE else None,
         )
 
     async def credit_note_pdf(self, viewer: MemberViewer) -> Response:
-        note = await self._find_note(viewer)
-        pdf = await self.render.credit_note(note.read_record())
-        return _file(pdf, f"{note.reference}.pdf", b"application/pdf")
+        return await self._pdf(await self._find_note(viewer))
 
     async def credit_note_xml(self, viewer: MemberViewer) -> Response:
-        note = await self._find_note(viewer)
-        record = electronic_credit_note(note.read_record())
-        if not is_electronic(record):
+        return await self._xml(await self._find_note(viewer))
+
+    async def _pdf(self, document: Document) -> Response:
+        return _file((await self.originals.pdf(document)).read(), f"{document.reference}.pdf", b"application/pdf")
+
+    async def _xml(self, document: Document) -> Response:
+        file = await self.originals.xml(document)
+        if file is None:
             raise DashboardPageNotFound
-        return _file(await in_turn(factur_x_xml, record), f"{note.reference}.xml", b"application/xml")
+        return _file(file.read(), f"{document.reference}.xml", b"application/xml")
 
     async def _find(self, viewer: MemberViewer) -> Invoice:
         return await self.find(find_invoice_of, viewer.tenant, viewer.request.path("number"))
@@ -169,14 +169,8 @@ def _scalable(svg: str) -> str:
     return _SIZE.sub(r'viewBox="0 0 \1 \2" role="img" aria-label="Payment code"', svg, count=1)
 
 
-def _has_xml(invoice: Invoice) -> bool:
-    """As the PDF: software could pay an invoice that was cancelled."""
-    is_live_document = invoice.closing is None or invoice.closing.status == "paid"
-    return is_live_document and is_electronic(invoice.read_record())
-
-
-def _note_has_xml(note: CreditNote) -> bool:
-    return is_electronic(electronic_credit_note(note.read_record()))
+def _has_xml(document: Document) -> bool:
+    return electronic_record(document.read_record()) is not None
 
 
 def _number(after: str | None) -> int | None:

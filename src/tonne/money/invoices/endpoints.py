@@ -5,13 +5,13 @@ from msgspec import Struct
 from tonne.money.cards.errors import ChargeUnderWay
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.settle_card_invoice import simulate_card_invoice
-from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import bills_others
 from tonne.money.invoices.issuing.billing_store import find_group_of
 from tonne.money.invoices.issuing.due_document_store import HeldBy, find_due_document
 from tonne.money.invoices.issuing.issue_invoices import find_held_back
-from tonne.money.invoices.model import find_remaining
+from tonne.money.invoices.originals.originals import Originals
+from tonne.money.invoices.originals.respond import original_response
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.platform.db.database import Database
 from tonne.platform.events.notification import Notifier, WorkKind
@@ -69,7 +69,7 @@ BILLED_WITH_OTHERS = (
 
 class InvoiceEndpoints(Struct, frozen=True):
     database: Database
-    render: RenderInvoice
+    originals: Originals
     clock: Clock
     settings: Settings
     notifier: Notifier
@@ -78,8 +78,9 @@ class InvoiceEndpoints(Struct, frozen=True):
         """Read the invoice of an order as a PDF.
 
         Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
-        minute after the payment; for a small amount it may be a simplified invoice. Once an invoice is paid or
-        cancelled, it says so and no longer asks for money.
+        minute after the payment; for a small amount it may be a simplified invoice. The PDF is the one that was mailed,
+        byte for byte, also after the invoice was paid, reduced or cancelled: `payment_state` of the order says what
+        became of it.
         """
         order_id = request.path("order_id")
         async with self.database.connection() as connection:
@@ -97,11 +98,7 @@ class InvoiceEndpoints(Struct, frozen=True):
                 kind = await find_key_kind(connection, request.scope.organisation_id, request.actor.name)
                 if kind is not AccountKind.ACCOUNT or request.accounts is not None:
                     raise InvoiceNotAvailable(BILLED_WITH_OTHERS)
-            annex = await load_annex(connection, invoice)
-            remaining = await find_remaining(connection, invoice)
-        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
-        headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"', "Cache-Control": "private"}
-        return Response(pdf, 200, b"application/pdf", headers)
+        return await original_response(request, self.originals, invoice)
 
     async def settle_test_invoice(self, request: Request) -> Response:
         """Settle the invoice of a test order.
@@ -136,7 +133,7 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
         order(
             f"GET {one}/invoice",
             endpoints.read_invoice,
-            PDF_FILE,
+            {200: PDF_FILE, 304: None},
             OrderNotFound,
             InvoiceNotAvailable,
             SigningUnavailable,

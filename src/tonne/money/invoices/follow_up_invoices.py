@@ -12,7 +12,6 @@ import structlog
 from tonne.money.invoices import store
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
-from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.money.invoices.invoice_events import OVERDUE, record_invoices
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
@@ -27,6 +26,7 @@ from tonne.money.invoices.mail import (
     write_mail,
 )
 from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceStep
+from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.settle_invoice import is_covered, settle_if_covered
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
@@ -48,7 +48,7 @@ _Mark = Callable[[Connection, Invoice, datetime, datetime | None], Awaitable[boo
 
 
 class FollowUpInvoices(RowJobWithSettings, frozen=True):
-    render: RenderInvoice
+    originals: Originals
 
     async def run_once(self) -> bool:
         """Take the next step of a batch of due invoices; false if none is due.
@@ -93,7 +93,7 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
         """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""
         now, organisation_id = self.clock(), invoice.organisation_id
         async with self.database.connection() as connection:
-            mail = await read_invoice_mail(connection, invoice)
+            mail = await read_invoice_mail(connection, invoice, now)
             if not mail.recipients:
                 _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
                 if invoice.mode is Mode.LIVE:
@@ -101,7 +101,7 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
                     await invoice_store.postpone(connection, invoice, until)
                     return
         # If a card has paid it already, the mail says so.
-        message = await write_mail(compose, self.settings, mail, now, self.render) if mail.recipients else None
+        message = await write_mail(compose, self.settings, mail, now, self.originals) if mail.recipients else None
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):
                 return
@@ -148,7 +148,7 @@ async def _mark_mailed(tx: Connection, invoice: Invoice, settings: Settings, now
         )
 
 
-async def read_invoice_again(connection: Connection, invoice_id: str) -> InvoiceMail:
+async def read_invoice_again(connection: Connection, invoice_id: str, now: datetime) -> InvoiceMail:
     """What the mail says."""
     [invoice] = await store.find_invoices_any_account(connection, [invoice_id])
-    return await read_invoice_mail(connection, invoice)
+    return await read_invoice_mail(connection, invoice, now)

@@ -1,4 +1,5 @@
 from tonne.platform.db.invariant import Invariant
+from tonne.platform.db.schema.partitions import DOCUMENTS, first_kept_day
 
 INVARIANTS = (
     Invariant(
@@ -117,6 +118,18 @@ INVARIANTS = (
         HAVING (note.total_minor, document.tax_minor)
                IS DISTINCT FROM (sum(credited.total_minor)::bigint, sum(credited.tax_minor)::bigint)
         """,
+    ),
+    Invariant(
+        "every document has its file",
+        "The bytes of an invoice or a credit note are not stored, and no worker will render them.",
+        f"""
+        SELECT format('document %s (%s)', issued.reference, issued.id) AS "where"
+        FROM tax_documents issued
+        WHERE issued.issued_on >= coalesce({first_kept_day(DOCUMENTS)}, '-infinity')
+          AND NOT EXISTS (SELECT FROM tax_document_files file WHERE file.document_id = issued.id
+                          AND file.issued_on = issued.issued_on AND file.format = 'pdf')
+          AND NOT EXISTS (SELECT FROM unrendered_documents waiting WHERE waiting.document_id = issued.id)
+        """,  # noqa: S608 - our own words
     ),
     Invariant(
         "orders that wait for an invoice are counted in their group",

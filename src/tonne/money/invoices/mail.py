@@ -1,19 +1,22 @@
 """Mails about invoices to the admins of an organisation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from email.message import EmailMessage
 
 from msgspec import Struct
 
-from tonne.money.invoices.documents.pdf import Annex, RenderInvoice, load_annex
 from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, InvoiceRecord, Remaining
+from tonne.money.invoices.documents.state_sheet import InvoiceState
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
 from tonne.money.invoices.model import FollowUpSchedule, Invoice, find_remaining
+from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
+from tonne.money.invoices.originals.originals import Originals, attachment_of
 from tonne.money.invoices.store import find_billed_organisation
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line
 from tonne.platform.documents.mail.send_mail import Attachment, compose_mail, is_mail_address
+from tonne.platform.documents.mail.stored_files import StoredFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace
 from tonne.platform.web.wording import ENGLISH, LocalWording, wording_in
@@ -27,16 +30,16 @@ class InvoiceMail(Struct, frozen=True):
 
     invoice: Invoice
     recipients: list[str]
-    annex: Annex
+    state: InvoiceState
     remaining: Remaining | None
     is_fulfilled: bool
 
 
-async def read_invoice_mail(connection: Connection, invoice: Invoice) -> InvoiceMail:
+async def read_invoice_mail(connection: Connection, invoice: Invoice, now: datetime) -> InvoiceMail:
     return InvoiceMail(
         invoice,
         await find_recipients(connection, invoice.organisation_id),
-        await load_annex(connection, invoice),
+        await read_state(connection, invoice, now),
         await find_remaining(connection, invoice),
         not await list_unfulfilled_orders(connection, invoice),
     )
@@ -48,32 +51,39 @@ async def find_recipients(connection: Connection, organisation_id: str) -> list[
 
 
 class InvoiceLetter(Struct, frozen=True):
-    """A mail with an invoice attached. `cancel_on`: when its orders are cancelled if it stays unpaid."""
+    """A mail with documents attached. `cancel_on`: when its orders are cancelled if it stays unpaid."""
 
     settings: Settings
     recipients: list[str]
     record: InvoiceRecord
-    pdf: bytes
+    attached: Sequence[Attachment | StoredFile]
     cancel_on: date | None = None
     remaining: Remaining | None = None
 
     def compose(self, subject: str, blocks: list[str]) -> EmailMessage:
-        return _compose(self.settings, self.recipients, self.record, subject=subject, blocks=blocks, pdf=self.pdf)
+        return _compose(
+            self.settings, self.recipients, self.record, subject=subject, blocks=blocks, attached=self.attached
+        )
 
 
 ComposeMail = Callable[[InvoiceLetter], EmailMessage]
 
 
 async def write_mail(
-    compose: ComposeMail, settings: Settings, mail: InvoiceMail, now: datetime, render: RenderInvoice
+    compose: ComposeMail, settings: Settings, mail: InvoiceMail, now: datetime, originals: Originals
 ) -> EmailMessage:
-    """Compose a mail with the invoice attached. The mail of a closed invoice says so, and asks for nothing.
+    """Compose a mail with the original of the invoice, as it was issued.
 
-    Renders and signs the PDF: do not hold a lock meanwhile.
+    A sheet beside it says what is left to pay, unless it is all of it and not late. The mail of a closed invoice says
+    so, and asks for nothing. Renders what is not stored: do not hold a lock meanwhile.
     """
     invoice, record = mail.invoice, mail.invoice.read_record()
-    pdf = await render.invoice(record, invoice.closing, annex=mail.annex, remaining=mail.remaining)
-    letter = InvoiceLetter(settings, mail.recipients, record, pdf, remaining=mail.remaining)
+    attached: list[Attachment | StoredFile] = [attachment_of(invoice, await originals.pdf(invoice))]
+    is_reminder = compose is compose_reminder and invoice.closing is None
+    if is_reminder or mail.remaining is not None or invoice.closing is not None:
+        sheet = await invoice_state_pdf(invoice, mail.state, is_reminder=is_reminder)
+        attached.append(Attachment(f"{record.number}-{'reminder' if is_reminder else mail.state.kind}.pdf", sheet))
+    letter = InvoiceLetter(settings, mail.recipients, record, attached, remaining=mail.remaining)
     if invoice.closing is not None:
         return _compose_closed_mail(letter, invoice.closing)
     if mail.is_fulfilled:
@@ -173,7 +183,10 @@ def compose_reminder(letter: InvoiceLetter) -> EmailMessage:
             " the account it came from.",
             **values,
         )
-    again = _("The invoice is attached again. If you have paid in the last few days, please ignore this reminder.")
+    again = _(
+        "The invoice is attached again, with a sheet about what is to be paid now. If you have paid in the last few"
+        " days, please ignore this reminder."
+    )
     blocks = [
         f"{state} {again}",
         _reduced(record, remaining, wording),
@@ -184,7 +197,7 @@ def compose_reminder(letter: InvoiceLetter) -> EmailMessage:
 
 
 def compose_credit_mail(
-    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, pdf: bytes, left: str
+    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, original: StoredFile, left: str
 ) -> EmailMessage:
     """For a credit note, which is attached. `left` is what is left to pay of the invoice, without a currency."""
     wording = wording_in(record.language)
@@ -219,7 +232,7 @@ def compose_credit_mail(
             **values,
         )
         blocks = [attached, reason, _after_credit(record, left, wording)]
-    return _compose(settings, recipients, record, subject=subject, blocks=blocks, pdf=pdf)
+    return _compose(settings, recipients, record, subject=subject, blocks=blocks, attached=[original])
 
 
 def _if_paid(record: CreditNoteRecord, wording: LocalWording) -> str:
@@ -265,7 +278,7 @@ def _compose(
     *,
     subject: str,
     blocks: list[str],
-    pdf: bytes,
+    attached: Sequence[Attachment | StoredFile],
 ) -> EmailMessage:
     is_test, seller, wording = record.mode == "test", record.seller, wording_in(record.language)
     _ = wording.translate
@@ -279,7 +292,7 @@ def _compose(
         is_test=is_test,
         notice=_("This is a test. Nothing is owed. Do not send money.") if is_test else None,
         closing=f"{one_line(seller.name)}\n{contact}",
-        attachment=Attachment(f"{record.number}.pdf", pdf),
+        attachments=attached,
     )
 
 

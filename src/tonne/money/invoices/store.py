@@ -87,7 +87,7 @@ _INSERTED = (
 )
 INSERT_INVOICES = f"""
 INSERT INTO invoices ({_INSERTED}, created_at, next_attempt_at)
-SELECT {_INSERTED}, $1::timestamptz, CASE WHEN status = 'open' THEN $1::timestamptz END
+SELECT {_INSERTED}, $1::timestamptz, CASE WHEN status = 'open' AND mode = 'test' THEN $1::timestamptz END
 FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::text[],
             $10::text[], $11::integer[], $12::date[], $13::date[], $14::text[], $15::bigint[], $16::timestamptz[],
             $17::text[], $18::boolean[]) AS issued ({_INSERTED})
@@ -95,9 +95,25 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::te
 
 
 async def insert_invoices(tx: Connection, invoices: Sequence[Invoice], now: datetime) -> None:
-    """The mails of open ones are due at once. The caller adds their orders."""
+    """Mails of live open invoices are due when their files are stored. Nobody waits for a test invoice but its orders.
+
+    The caller adds their orders.
+    """
     await insert_documents(tx, invoices, now)
     await tx.execute(INSERT_INVOICES, now, *columns(invoices, _INSERTED))
+
+
+# Not one that was mailed meanwhile, or that is paid and not mailed any more. Who has paid before gets another mail.
+WAKE_UNMAILED = """
+UPDATE invoices SET next_attempt_at = $2
+WHERE id = $1 AND next_attempt_at IS NULL AND mailed_at IS NULL AND NOT is_prepaid
+  AND (status = 'open' OR status = 'paid' AND payment_method = 'card')
+"""
+
+
+async def wake_unmailed_any_account(tx: Connection, invoice_id: str, now: datetime) -> None:
+    """Its mail is due: the file that it refers to is stored."""
+    await tx.execute(WAKE_UNMAILED, invoice_id, now)
 
 
 FIND_INVOICE = f"""

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from tonne.money.invoices.originals.file_store import queue_rendering_any_account
 from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode
 
@@ -118,4 +119,6 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::te
 
 
 async def insert_documents(tx: Connection, documents: Sequence[TaxDocument], now: datetime) -> None:
+    """A worker renders their files."""
     await tx.execute(INSERT_DOCUMENTS, now, *columns(documents, _INSERTED))
+    await queue_rendering_any_account(tx, [each.id for each in documents], [each.mode for each in documents], now)

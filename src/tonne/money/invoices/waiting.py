@@ -44,6 +44,8 @@ QUEUES = (
     queue_of("invoices", "invoices WHERE next_attempt_at <= now() ORDER BY next_attempt_at", since="next_attempt_at"),
     # Those that are held back are due again a minute later.
     queue_of("documents", "due_documents WHERE next_attempt_at <= now() ORDER BY next_attempt_at", since="paid_at"),
+    # Many at the end of a month: an alert of its own says when they take too long.
+    queue_of("document_files", "unrendered_documents", due=None),
     # For the operator: money that no invoice expects.
     queue_of(
         "bank_transfers",
@@ -244,6 +246,17 @@ WAITING = (
         FROM invoices WHERE mode = 'live' AND status = 'open' AND mailed_at IS NULL AND written_off_at IS NULL
           AND created_at < $1::timestamptz - interval '1 hour'
         ORDER BY created_at
+        """,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
+        "the files of documents are stored within a day",
+        "Invoices or credit notes have a number but no file: they cannot be rendered or signed. They are not mailed.",
+        "Check that `tonne worker` runs, and its log for `document_not_rendered`. The usual cause is the signing key.",
+        """
+        SELECT format('document %s, issued at %s', document_id, to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'))
+               AS "where"
+        FROM unrendered_documents WHERE created_at < $1::timestamptz - interval '1 day' ORDER BY created_at
         """,
         topic=Topic.INVOICES,
     ),

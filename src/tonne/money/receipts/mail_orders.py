@@ -8,9 +8,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, compose_card_receipt, read_card_receipt
-from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.follow_up_invoices import read_invoice_again
 from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, write_mail
+from tonne.money.invoices.originals.originals import Originals
 from tonne.money.receipts.compose import Parties, compose_cancelled, compose_receipt, compose_refund, read_parties
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.refunds.model import Refund, RefundState
@@ -75,7 +75,7 @@ async def read_facts(
                 connection, each.scope, each.cause, paid_minor=each.amount_minor, paid_at=each.created_at
             )
         elif each.kind is OrderMailKind.INVOICE:
-            found = await read_invoice_again(connection, each.cause)
+            found = await read_invoice_again(connection, each.cause, now)
         else:
             known = OrderFacts(each, orders[each.order_id], parties[each.order_id], urls[each.order_id])
             found = await _read_more(connection, known, settings=settings, now=now)
@@ -106,14 +106,14 @@ def _recipients(found: MailFacts) -> list[str]:
     return found.parties.recipients if found.parties.payer is not None or not is_receipt else []
 
 
-async def compose_letter(found: MailFacts, *, settings: Settings, render: RenderInvoice, now: datetime) -> OrderLetter:
+async def compose_letter(found: MailFacts, *, settings: Settings, originals: Originals, now: datetime) -> OrderLetter:
     """Takes long, above all the PDF of an invoice: call it outside of a transaction."""
     match found:
         case CardReceipt():
             message = compose_card_receipt(settings, found)
             return OrderLetter(message, found.receipt_email, found.payer.admins, found.invoice.id)
         case InvoiceMail():
-            message = await write_mail(compose_invoice_mail, settings, found, now, render)
+            message = await write_mail(compose_invoice_mail, settings, found, now, originals)
             return OrderLetter(message, None, found.recipients, found.invoice.id)
         case OrderFacts():
             message = _compose(settings, found)
@@ -142,7 +142,7 @@ class MailOrders(RowJobWithSettings, frozen=True):
     at any step another worker composes the mail again, and a worker whose lease has expired sends nothing.
     """
 
-    render: RenderInvoice
+    originals: Originals
 
     async def run_once(self) -> bool:
         """Mail a batch; false when none is due."""
@@ -164,7 +164,7 @@ class MailOrders(RowJobWithSettings, frozen=True):
         async with self.database.snapshot() as connection:
             facts = await read_facts(connection, due, urls, settings=self.settings, now=self.clock())
         return {
-            each: await compose_letter(found, settings=self.settings, render=self.render, now=self.clock())
+            each: await compose_letter(found, settings=self.settings, originals=self.originals, now=self.clock())
             for each, found in facts.items()
         }
 

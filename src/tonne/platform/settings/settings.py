@@ -154,6 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     webhook_attempts_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 30
     events_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
     mails_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 400
+    document_retention_years: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
     archive_tables: Annotated[str, msgspec.Meta(max_length=200)] = "events"
     archive_dir: str = ""
     log_head_folder: str = ""

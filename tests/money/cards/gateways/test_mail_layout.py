@@ -92,7 +92,7 @@ def test_the_preview_is_the_first_sentence_after_the_greeting() -> None:
 
 
 def test_the_attachment_comes_after_both_versions() -> None:
-    message = compose_mail(SETTINGS, ["ada@ours.test"], "S", TEXT, attachment=Attachment("a.pdf", b"%PDF-"))
+    message = compose_mail(SETTINGS, ["ada@ours.test"], "S", TEXT, attachments=[Attachment("a.pdf", b"%PDF-")])
     assert [part.get_content_type() for part in message.walk()] == [
         *("multipart/mixed", "multipart/alternative", "text/plain", "text/html"),
         "application/pdf",

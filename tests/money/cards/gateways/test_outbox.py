@@ -74,7 +74,7 @@ async def test_attachments_leave_the_outbox_after_sending(
     """operations 16: sent mails kept their PDFs for ever."""
     pdf = bytes(range(256)) * 200
     to, attachment = ["ada@ours.test"], Attachment("certificate-7XKD.pdf", pdf)
-    mail = compose_mail(settings, to, "Ihr Zertifikat für Ärzte", "Vielen Dank.\n", attachment=attachment)
+    mail = compose_mail(settings, to, "Ihr Zertifikat für Ärzte", "Vielen Dank.\n", attachments=[attachment])
     async with db.transaction() as tx:
         await enqueue(tx, "org_a", to, mail)
     box.at_recipient.append("451 later")

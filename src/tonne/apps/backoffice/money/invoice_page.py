@@ -13,12 +13,12 @@ from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
-from tonne.money.invoices.documents.pdf import RenderInvoice, load_annex
 from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
-from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, describe_invoice, find_remaining
+from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, describe_invoice
+from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.settle_difference import settle_with_difference
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
@@ -38,7 +38,7 @@ STILL_OWED = "The customer gets no mail and still owes the money: what arrives l
 
 
 class OperatorInvoicePage(ConfirmedPage, frozen=True):
-    render: RenderInvoice
+    originals: Originals
 
     def section(self) -> OperatorSection:
         return OperatorSection(
@@ -162,17 +162,13 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
 
     async def pdf(self, viewer: OperatorViewer) -> Response:
         invoice = await self._find(viewer)
-        async with self.database.connection() as connection:
-            annex = await load_annex(connection, invoice)
-            remaining = await find_remaining(connection, invoice)
-        pdf = await self.render.invoice(invoice.read_record(), invoice.closing, annex=annex, remaining=remaining)
-        return pdf_response(pdf, invoice.reference)
+        return pdf_response((await self.originals.pdf(invoice)).read(), invoice.reference)
 
     async def credit_note(self, viewer: OperatorViewer) -> Response:
         note = await self.database.run(find_credit_note_any_account, viewer.request.path("number"))
         if note is None or note.mode is not viewer.mode:
             raise DashboardPageNotFound
-        return pdf_response(await self.render.credit_note(note.read_record()), note.reference)
+        return pdf_response((await self.originals.pdf(note)).read(), note.reference)
 
     async def _find(self, viewer: OperatorViewer) -> Invoice:
         """Only of the viewer's mode."""

@@ -10,7 +10,7 @@ from tonne.apps.cli.database import ACTOR, run_connected, run_in_transaction, se
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, OUTPUT, EnumChoice, check_text, parse_amount, write_file
 from tonne.apps.cli.selling.login import approve_or_link
-from tonne.apps.cli.supply.log import render_invoice
+from tonne.apps.cli.supply.log import originals_of
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account
@@ -80,13 +80,13 @@ def credit(number: str, amount: str, mode: Mode | None, order_id: str | None, re
 @click.argument("number")
 @OUTPUT
 def credit_pdf(number: str, output: Path) -> None:
-    """Write a credit note to a PDF file. NUMBER is CN-LIVE-000123."""
+    """Write a credit note to a PDF file, as it was issued. NUMBER is CN-LIVE-000123."""
 
     async def work(connection: Connection, settings: Settings) -> bytes:
         found = await find_credit_note_any_account(connection, number.strip().upper())
         if found is None:
             raise CreditNoteNotFound("There is no such credit note. `tonne invoice show` lists those of an invoice.")
-        return await render_invoice(connection, settings).credit_note(found.read_record())
+        return (await originals_of(connection, settings).pdf(found)).read()
 
     write_file(output, run_connected(work))
 

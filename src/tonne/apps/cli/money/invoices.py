@@ -31,7 +31,7 @@ from tonne.apps.cli.parameters import (
     reported_errors,
     write_file,
 )
-from tonne.apps.cli.supply.log import render_invoice
+from tonne.apps.cli.supply.log import originals_of
 from tonne.apps.lookup.charge_search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.money.bank.assignment_store import sum_received_any_account
@@ -44,10 +44,9 @@ from tonne.money.bank.transfer_store import list_transfers_any_account
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.held_back import held_back_by
-from tonne.money.invoices.documents.pdf import load_annex
 from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
 from tonne.money.invoices.follow_up_invoices import resend_invoice
-from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, find_remaining
+from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus
 from tonne.money.invoices.settle_difference import clear_settled, settle_with_difference
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
@@ -251,13 +250,15 @@ def resend(number: str, mode: Mode | None) -> None:
 @invoice_corrections.MODE_OF_NUMBER
 @OUTPUT
 def pdf(number: str, mode: Mode | None, output: Path) -> None:
-    """Write an invoice to a PDF file. NUMBER is 123 or TN-LIVE-000123."""
+    """Write an invoice to a PDF file, as it was issued. NUMBER is 123 or TN-LIVE-000123.
+
+    The file is the one that the customer got, also after the invoice was paid, reduced or cancelled: `tonne invoice
+    show` says what became of it.
+    """
 
     async def work(connection: Connection, settings: Settings) -> tuple[Invoice, bytes]:
         found = await find_by_number_any_account(connection, number, mode)
-        annex, remaining = await load_annex(connection, found), await find_remaining(connection, found)
-        render = render_invoice(connection, settings)
-        return found, await render.invoice(found.read_record(), found.closing, annex=annex, remaining=remaining)
+        return found, (await originals_of(connection, settings).pdf(found)).read()
 
     found, content = run_connected(work)
     write_file(output, content)

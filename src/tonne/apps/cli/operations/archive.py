@@ -48,9 +48,9 @@ COLUMNS: tuple[ValueColumn[ListedPartition], ...] = (
 def archive() -> None:
     """List, write and verify archives of rows that are removed.
 
-    Events, delivery attempts and mails are kept in monthly partitions. A worker removes those that are older than
-    TONNE_EVENTS_DAYS, TONNE_WEBHOOK_ATTEMPTS_DAYS and TONNE_MAILS_DAYS, after it has archived the tables in
-    TONNE_ARCHIVE_TABLES.
+    Events, delivery attempts, mails and the files of invoices are kept in monthly partitions. A worker removes those
+    that are older than TONNE_EVENTS_DAYS, TONNE_WEBHOOK_ATTEMPTS_DAYS, TONNE_MAILS_DAYS and
+    TONNE_DOCUMENT_RETENTION_YEARS, after it has archived the files and the tables in TONNE_ARCHIVE_TABLES.
     """
 
 

@@ -11,7 +11,7 @@ import msgspec
 from tonne.apps.cli.database import ACTOR, run_connected, run_in_snapshot, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import MODE, PAST, REASON, EnumChoice
-from tonne.money.invoices.documents.pdf import RenderInvoice
+from tonne.money.invoices.originals.originals import Originals
 from tonne.platform.db.connections import HeldConnection
 from tonne.platform.db.database import Connection
 from tonne.platform.keys.secret_box import SecretBox
@@ -204,8 +204,9 @@ def revoke(key_id: str, from_: datetime) -> None:
     click.echo("Ask everyone who checks signatures to download the issuer file again.")
 
 
-def render_invoice(connection: Connection, settings: Settings) -> RenderInvoice:
+def originals_of(connection: Connection, settings: Settings) -> Originals:
     """Raises SettingsError if the key in the database is needed and the secret key is missing."""
     box = None if has_outside_key(settings) else SecretBox.from_settings(settings)
-    keys = SigningKeys(HeldConnection(connection), box, settings, utc_now)
-    return RenderInvoice(SignDocuments(keys, settings.document_time_stamp_url))
+    held = HeldConnection(connection)
+    keys = SigningKeys(held, box, settings, utc_now)
+    return Originals(held, SignDocuments(keys, settings.document_time_stamp_url), settings, utc_now)

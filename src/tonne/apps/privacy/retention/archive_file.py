@@ -21,7 +21,7 @@ import msgspec
 
 from tonne import __version__
 from tonne.platform.db.database import Connection
-from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable
+from tonne.platform.db.schema.partitions import ATTEMPTS, DOCUMENTS, EVENTS, MAILS, Partition, PartitionedTable
 from tonne.platform.db.session_settings import LONG_STATEMENT_S
 from tonne.platform.events.payload import event_payload, head_of
 from tonne.platform.process.private_files import create_private_folder, write_private_file
@@ -268,6 +268,16 @@ def read_mails_any_account(tx: Connection, start: datetime, end: datetime) -> _R
     return tx.cursor(ARCHIVE_MAILS, start, end, prefetch=BATCH, timeout=LONG_STATEMENT_S)
 
 
+ARCHIVE_DOCUMENTS = """
+SELECT document_id, format, issued_on, sha256, raw_size, body, rendered_at, retain_until
+FROM tax_document_files WHERE issued_on >= $1 AND issued_on < $2 ORDER BY document_id, format
+"""
+
+
+def read_documents_any_account(tx: Connection, start: datetime, end: datetime) -> _Rows:
+    return tx.cursor(ARCHIVE_DOCUMENTS, start, end, prefetch=BATCH, timeout=LONG_STATEMENT_S)
+
+
 async def read_lines(
     tx: Connection, table: PartitionedTable, start: datetime, end: datetime
 ) -> AsyncIterator[list[bytes]]:
@@ -299,4 +309,5 @@ _TABLES: Mapping[str, tuple[Callable[[Connection, datetime, datetime], _Rows], C
     EVENTS.name: (read_events_any_account, _event_line),
     ATTEMPTS.name: (read_attempts_any_account, _line),
     MAILS.name: (read_mails_any_account, _line),
+    DOCUMENTS.name: (read_documents_any_account, _line),
 }

@@ -7,7 +7,7 @@ a crash at any point there is either the partition, or a verified archive.
 import asyncio
 import random
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import structlog
@@ -17,9 +17,18 @@ from tonne.apps.privacy.retention import removal_store
 from tonne.apps.privacy.retention.archive_file import ArchiveError, ArchiveWriter, read_lines
 from tonne.apps.privacy.retention.removal_store import RemovedPartition
 from tonne.channels.webhooks.undelivered import find_undelivered_any_account, lock_webhooks_any_account
+from tonne.money.invoices.originals.file_store import find_last_retention_any_account
 from tonne.platform.db.batches import RowJobWithSettings
 from tonne.platform.db.database import Connection
-from tonne.platform.db.schema.partitions import ATTEMPTS, EVENTS, MAILS, Partition, PartitionedTable, list_partitions
+from tonne.platform.db.schema.partitions import (
+    ATTEMPTS,
+    DOCUMENTS,
+    EVENTS,
+    MAILS,
+    Partition,
+    PartitionedTable,
+    list_partitions,
+)
 from tonne.platform.db.session_settings import LONG_STATEMENT_S, lift_limits
 from tonne.platform.documents.mail.outbox import count_unsent
 from tonne.platform.events.audit.record import record
@@ -56,7 +65,7 @@ async def remove_partition(
     """Remove the oldest partition of a table. `connection` is used by nobody else. Raises ArchiveError."""
     if table == EVENTS and (reason := await _raise_floors(connection, partition)):
         return NotRemoved(partition.name, reason)
-    if table.name not in parse_tables(settings.archive_tables):
+    if table.name not in (*parse_tables(settings.archive_tables), DOCUMENTS.name):
         async with connection.transaction():
             return await _remove(connection, table, partition, None, by=by)
     writer = await asyncio.to_thread(ArchiveWriter, settings.archive_path, table, partition)
@@ -95,7 +104,7 @@ async def _remove(
     if reason := await _begin(tx, table, partition):
         return NotRemoved(partition.name, reason)
     await removal_store.lock_rows(tx, partition)
-    if reason := await _needed(tx, table, partition):
+    if reason := await _needed(tx, table, partition, by.at):
         return NotRemoved(partition.name, reason)
     summary = await removal_store.summarise(tx, partition)
     if archived is not None and summary != archived.summary:
@@ -127,12 +136,15 @@ async def _raise_floors(connection: Connection, partition: Partition) -> str:
     return ""
 
 
-async def _needed(tx: Connection, table: PartitionedTable, partition: Partition) -> str:
+async def _needed(tx: Connection, table: PartitionedTable, partition: Partition, now: datetime) -> str:
     """The reason if rows of the partition are needed. Call it while nobody writes to the partition."""
     start = partition.start or ALWAYS
     if table == EVENTS:
         above = await count_streams_above_floors(tx, start, partition.end, within_s=LONG_STATEMENT_S)
         return f"{above} streams have got new events in it: check the clocks of all machines" if above else ""
+    if table == DOCUMENTS:
+        kept_until = await find_last_retention_any_account(tx, start, partition.end)
+        return f"documents in it are kept until {kept_until}" if kept_until and kept_until >= now.date() else ""
     if table == MAILS:
         unsent = await count_unsent(tx, start, partition.end)
         return f"{unsent} mails in it wait: see `tonne mail list --state failed` and `waiting`" if unsent else ""
@@ -156,9 +168,15 @@ async def _drop(tx: Connection, table: PartitionedTable, partition: Partition) -
 _log = structlog.get_logger()
 
 
-def kept_days(settings: Settings) -> dict[PartitionedTable, int]:
-    """How many days rows are kept at least, 0 for ever."""
-    return {EVENTS: settings.events_days, ATTEMPTS: settings.webhook_attempts_days, MAILS: settings.mails_days}
+def kept_days(settings: Settings, now: datetime) -> dict[PartitionedTable, int]:
+    """How many days rows are kept at least, 0 for ever. Documents are kept by calendar year."""
+    documents_from = datetime(now.year - settings.document_retention_years, 1, 1, tzinfo=UTC)
+    return {
+        EVENTS: settings.events_days,
+        ATTEMPTS: settings.webhook_attempts_days,
+        MAILS: settings.mails_days,
+        DOCUMENTS: (now - documents_from).days,
+    }
 
 
 async def find_due(
@@ -166,7 +184,7 @@ async def find_due(
 ) -> list[tuple[PartitionedTable, Partition]]:
     """The partitions with only rows that are old enough, oldest first. The last partition of a table is never due."""
     due = []
-    for table, days in kept_days(settings).items():
+    for table, days in kept_days(settings, clock()).items():
         partitions = (await list_partitions(connection, table))[:-1] if days else []
         end = clock() - timedelta(days=days)
         due += [(table, partition) for partition in partitions if partition.end <= end]

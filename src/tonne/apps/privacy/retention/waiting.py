@@ -12,8 +12,8 @@ from tonne.platform.settings.settings import Settings
 LATE_DAYS = 7
 
 
-def _kept(settings: Settings, _: datetime) -> Sequence[object]:
-    kept = {table.name: days for table, days in kept_days(settings).items() if days}
+def _kept(settings: Settings, now: datetime) -> Sequence[object]:
+    kept = {table.name: days for table, days in kept_days(settings, now).items() if days}
     return (list(kept), list(kept.values()))
 
 

@@ -148,7 +148,7 @@ def _compose(
         is_test=is_test,
         notice=_("This is a test. No money was charged and no credits were retired.") if is_test else None,
         closing=f"{one_line(record.issuer)}\n{questions}",
-        attachment=None if pdf is None else Attachment(f"certificate-{record.number}.pdf", pdf),
+        attachments=[] if pdf is None else [Attachment(f"certificate-{record.number}.pdf", pdf)],
     )
 
 

@@ -7,8 +7,9 @@ from msgspec import Meta
 
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditNote
-from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import CreditNoteNotFound
+from tonne.money.invoices.originals.originals import Originals
+from tonne.money.invoices.originals.respond import original_response
 from tonne.platform.db.database import Database
 from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
@@ -42,7 +43,7 @@ class CreditNotesOut(msgspec.Struct, frozen=True):
 
 class CreditNoteEndpoints(msgspec.Struct, frozen=True):
     database: Database
-    render: RenderInvoice
+    originals: Originals
 
     async def list_credit_notes(self, request: Request) -> Response:
         """List the credit notes of an order.
@@ -69,9 +70,7 @@ class CreditNoteEndpoints(msgspec.Struct, frozen=True):
             note = await credit_note_store.find_credit_note(connection, scope, note_id, with_others=sees_others)
         if note is None:
             raise CreditNoteNotFound
-        pdf = await self.render.credit_note(note.read_record())
-        headers = {"Content-Disposition": f'inline; filename="{note.reference}.pdf"', "Cache-Control": "private"}
-        return Response(pdf, 200, b"application/pdf", headers)
+        return await original_response(request, self.originals, note)
 
 
 def _wire(note: CreditNote) -> CreditNoteOut:
@@ -94,7 +93,7 @@ def credit_note_routes(endpoints: CreditNoteEndpoints) -> list[Route]:
         route(
             f"GET {one}",
             endpoints.read_credit_note,
-            PDF_FILE,
+            {200: PDF_FILE, 304: None},
             CreditNoteNotFound,
             SigningUnavailable,
             operation_id="downloadCreditNote",

@@ -10,7 +10,6 @@ from tonne.money.invoices.credit_notes import credit_note
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.documents.parties import rate_text
-from tonne.money.invoices.documents.pdf import RenderInvoice
 from tonne.money.invoices.errors import CreditTooHigh
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, record_invoices
 from tonne.money.invoices.issuing.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
@@ -18,6 +17,7 @@ from tonne.money.invoices.issuing.billing_store import remove_unbilled
 from tonne.money.invoices.issuing.due_document_store import remove_due_documents
 from tonne.money.invoices.mail import compose_credit_mail, find_recipients
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
+from tonne.money.invoices.originals.originals import Originals, attachment_of
 from tonne.money.invoices.release_surplus import release_surplus
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
@@ -192,7 +192,7 @@ NO_RECIPIENT_RETRY = timedelta(minutes=5)
 
 
 class MailCreditNotes(RowJobWithSettings, frozen=True):
-    render: RenderInvoice
+    originals: Originals
 
     async def run_once(self) -> bool:
         """Mail a batch of due credit notes; false if none is due. A crash before the commit repeats the mail."""
@@ -217,8 +217,8 @@ class MailCreditNotes(RowJobWithSettings, frozen=True):
             [invoice] = await find_by_references_any_account(connection, [record.invoice_number])
             remaining = await find_remaining(connection, invoice)
         left = "0" if remaining is None else remaining.due
-        pdf = await self.render.credit_note(record)
-        message = compose_credit_mail(self.settings, recipients, record, pdf=pdf, left=left)
+        original = attachment_of(note, await self.originals.pdf(note))
+        message = compose_credit_mail(self.settings, recipients, record, original=original, left=left)
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
                 await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id, urgency=Urgency.BULK)

@@ -1,5 +1,6 @@
 """A credit note as the record that its XML is made of."""
 
+from tonne.money.invoices.documents.factur_x import is_electronic
 from tonne.money.invoices.documents.record import (
     BankAccount,
     CorrectedInvoice,
@@ -60,3 +61,9 @@ def _position(description: str, net: str, tax: InvoiceTax) -> InvoiceLine:
         rate=tax.rate,
         unit="piece",
     )
+
+
+def electronic_record(record: InvoiceRecord | CreditNoteRecord) -> InvoiceRecord | None:
+    """What the XML of a document is made of; None if it has none."""
+    found = electronic_credit_note(record) if isinstance(record, CreditNoteRecord) else record
+    return found if is_electronic(found) else None

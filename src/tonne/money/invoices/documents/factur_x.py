@@ -13,14 +13,12 @@ from msgspec import Struct
 
 from tonne.money.invoices.documents.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
 from tonne.money.invoices.documents.record import (
-    Closing,
     InvoiceBuyer,
     InvoiceFee,
     InvoiceLine,
     InvoiceRecord,
     InvoiceSeller,
     PostalAddress,
-    Remaining,
 )
 from tonne.platform.values.amounts import DECIMALS
 
@@ -90,11 +88,8 @@ def is_electronic(record: InvoiceRecord) -> bool:
     return has_countries and DECIMALS[record.currency] <= _MAX_DECIMALS
 
 
-def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remaining: Remaining | None = None) -> bytes:
-    """The XML of a record for which `is_electronic` holds. What was paid is not due.
-
-    Credit notes are documents of their own: what they credited is not subtracted here.
-    """
+def factur_x_xml(record: InvoiceRecord) -> bytes:
+    """The XML of a record for which `is_electronic` holds, with what was due at issue."""
     root = etree.Element(qualified("rsm:CrossIndustryInvoice"), nsmap=NAMESPACES)
     context = add(root, "rsm:ExchangedDocumentContext")
     add(add(context, "ram:GuidelineSpecifiedDocumentContextParameter"), "ram:ID", PROFILE)
@@ -111,16 +106,8 @@ def factur_x_xml(record: InvoiceRecord, closing: Closing | None = None, remainin
     else:
         # The schema demands the element, and the rules of Peppol that it is not empty.
         add(add(delivery, "ram:ShipToTradeParty"), "ram:Name", record.buyer.name)
-    _add_settlement(transaction, record, parts, paid=_paid(record, closing, remaining))
+    _add_settlement(transaction, record, parts)
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
-
-
-def _paid(record: InvoiceRecord, closing: Closing | None, remaining: Remaining | None) -> str | None:
-    if record.paid_on is not None:
-        return record.total
-    if closing is not None:
-        return record.total if closing.status == "paid" else None
-    return None if remaining is None else remaining.received
 
 
 class _Position(Struct, frozen=True):
@@ -239,7 +226,7 @@ def _add_agreement(transaction: etree._Element, record: InvoiceRecord, *, is_unt
         add(add(agreement, "ram:BuyerOrderReferencedDocument"), "ram:IssuerAssignedID", order_number)
 
 
-def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _Parts, *, paid: str | None) -> None:
+def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _Parts) -> None:
     settlement = add(transaction, "ram:ApplicableHeaderTradeSettlement")
     add(settlement, "ram:PaymentReference", record.reference)
     if record.home is not None:
@@ -261,7 +248,7 @@ def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _
         add(terms, "ram:Description", "Credited to the buyer. Nothing is due.")
     else:
         add_date(add(terms, "ram:DueDateDateTime"), record.due_on)
-    _add_totals(settlement, record, parts, paid=paid)
+    _add_totals(settlement, record, parts)
     if record.corrects is not None:
         corrected = add(settlement, "ram:InvoiceReferencedDocument")
         add(corrected, "ram:IssuerAssignedID", record.corrects.number)
@@ -331,7 +318,7 @@ def _add_allowance(settlement: etree._Element, allowance: _Allowance) -> None:
     _add_rate(tax, allowance.category, allowance.rate)
 
 
-def _add_totals(settlement: etree._Element, record: InvoiceRecord, parts: _Parts, *, paid: str | None) -> None:
+def _add_totals(settlement: etree._Element, record: InvoiceRecord, parts: _Parts) -> None:
     lines, allowed = _sum(parts.positions), _sum(parts.allowances)
     tax = sum((Decimal(each.tax) for each in record.taxes), Decimal(0))
     summation = add(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
@@ -343,9 +330,10 @@ def _add_totals(settlement: etree._Element, record: InvoiceRecord, parts: _Parts
     if record.home is not None:
         add_amount(summation, "ram:TaxTotalAmount", record.home.tax).set("currencyID", record.home.currency)
     add_amount(summation, "ram:GrandTotalAmount", record.total)
-    if paid is not None:
+    paid = "0" if record.paid_on is None else record.total
+    if record.paid_on is not None:
         add_amount(summation, "ram:TotalPrepaidAmount", paid)
-    add_amount(summation, "ram:DuePayableAmount", Decimal(record.total) - Decimal(paid or 0))
+    add_amount(summation, "ram:DuePayableAmount", Decimal(record.total) - Decimal(paid))
 
 
 def _sum(parts: Sequence[_Position | _Allowance]) -> Decimal:

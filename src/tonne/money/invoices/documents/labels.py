@@ -57,6 +57,24 @@ def credit_note_labels(record: CreditNoteRecord, _: Translator) -> dict[str, str
     }
 
 
+def state_labels(_: Translator) -> dict[str, str]:
+    shared = _shared_labels(_) | _facts(_) | _payment(_)
+    return shared | {
+        "confirmation": _("Payment confirmation"),
+        "reminder": _("Reminder"),
+        "state": _("State of the invoice"),
+        "as_of": _("As of"),
+        "invoiced": _("Total of invoice %(number)s", number="{number}"),
+        "credit_of": _("Credit note %(number)s of %(day)s", number="{number}", **_DAY),
+        "received_sum": _("Received"),
+        "left": _("Left to pay"),
+        "pay_now": _("Please pay %(amount)s now", **_AMOUNT),
+        "no_tax_document": _(
+            "This is not an invoice. For your tax records, use invoice %(number)s.", number="{number}"
+        ),
+    }
+
+
 def _shared_labels(_: Translator) -> dict[str, str]:
     return {
         "credit_note": _("Credit note"),
@@ -83,8 +101,6 @@ def _facts(_: Translator) -> dict[str, str]:
         "card": _("Card"),
         "due_on": _("Due on"),
         "paid_on": _("Paid on"),
-        "credited_on": _("Credited on"),
-        "cancelled_on": _("Cancelled on"),
         "orders_from": _("Orders from"),
         "orders_to": _("Orders to"),
         "supplied_on": _("Supplied on"),
@@ -114,8 +130,6 @@ def _taxes(_: Translator) -> dict[str, str]:
 def _payment(_: Translator) -> dict[str, str]:
     return {
         "please_pay": _("Please pay %(amount)s by %(day)s", **_AMOUNT, **_DAY),
-        "received": _("We have received %(amount)s of the total.", **_AMOUNT),
-        "was_credited": _("%(amount)s of the total was credited.", **_AMOUNT),
         "account_holder": _("Account holder"),
         "bank": _("Bank"),
         "reference": _("Reference"),

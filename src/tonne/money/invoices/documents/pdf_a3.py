@@ -1,6 +1,6 @@
 """Marks a PDF/A-3 file with an embedded XML invoice as Factur-X."""
 
-import io
+import re
 
 from lxml import etree
 
@@ -19,22 +19,37 @@ _VALUES = {
 
 
 def mark_as_factur_x(pdf: bytes) -> bytes:
-    """Add the properties of Factur-X to the metadata (XMP). The same file gives the same bytes."""
-    # Imported only if it is used: the library takes time and memory.
-    from pypdf import PdfReader, PdfWriter  # noqa: PLC0415
-    from pypdf.generic import DictionaryObject, NameObject  # noqa: PLC0415
+    """Add the properties of Factur-X to the metadata (XMP) of a file that typst has made.
 
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf)))
-    metadata = writer.xmp_metadata
-    if metadata is None:
+    The stream is replaced in place: reading and writing the whole file with a library takes as long as rendering it.
+    """
+    found = _METADATA.search(pdf)
+    if found is None:
         raise ValueError("the file has no metadata")
-    writer.xmp_metadata = _extend(metadata.stream.get_data())
-    stream = writer.root_object["/Metadata"]
-    if isinstance(stream, DictionaryObject):
-        stream.update({NameObject("/Type"): NameObject("/Metadata"), NameObject("/Subtype"): NameObject("/XML")})
-    file = io.BytesIO()
-    writer.write(file)
-    return file.getvalue()
+    start, length = found.end(), int(found[2])
+    xmp = _extend(pdf[start : start + length])
+    head = b"%b 0 obj\n<</Length %d/Type/Metadata/Subtype/XML>>\nstream\n" % (found[1], len(xmp))
+    body = pdf[: found.start()] + head + xmp + pdf[start + length :]
+    return _with_moved_objects(body, found.start(), len(body) - len(pdf))
+
+
+_METADATA = re.compile(rb"(?<=\n)(\d+) 0 obj\n<</Length (\d+)/Type/Metadata/Subtype/XML>>\nstream\n")
+_TRAILER = re.compile(rb"xref\n0 \d+\n((?:\d{10} \d{5} [nf]\r\n)+)(trailer\n.*\nstartxref\n)(\d+)\n%%EOF\Z", re.DOTALL)
+_ENTRY = re.compile(rb"(\d{10}) (\d{5}) n\r\n")
+
+
+def _with_moved_objects(pdf: bytes, after: int, by: int) -> bytes:
+    """With the places of the objects after `after`, which have moved, in the table at the end."""
+    found = _TRAILER.search(pdf, pdf.rindex(b"\nxref\n"))
+    if found is None:
+        raise ValueError("the file has no table of its objects")
+
+    def moved(entry: re.Match[bytes]) -> bytes:
+        place = int(entry[1])
+        return b"%010d %b n\r\n" % (place + by if place > after else place, entry[2])
+
+    entries = _ENTRY.sub(moved, found[1])
+    return b"%b%b%b%d\n%%%%EOF" % (pdf[: found.start(1)], entries, found[2], int(found[3]) + by)
 
 
 def _extend(xmp: bytes) -> bytes:

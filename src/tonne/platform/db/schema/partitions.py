@@ -19,7 +19,7 @@ _BOUNDS = re.compile(r"FOR VALUES FROM \((?:MINVALUE|'(?P<start>[^']+)')\) TO \(
 
 
 class PartitionedTable(Struct, frozen=True):
-    """`key` is the column with the time of a row."""
+    """`key` is the column with the time of a row, or its day."""
 
     name: str
     key: str
@@ -32,7 +32,8 @@ class PartitionedTable(Struct, frozen=True):
 EVENTS = PartitionedTable("events", "sequence")
 ATTEMPTS = PartitionedTable("webhook_attempts", "at")
 MAILS = PartitionedTable("mails", "created_at")
-PARTITIONED = (EVENTS, ATTEMPTS, MAILS)
+DOCUMENTS = PartitionedTable("tax_document_files", "issued_on")
+PARTITIONED = (EVENTS, ATTEMPTS, MAILS, DOCUMENTS)
 
 
 class Partition(Struct, frozen=True):
@@ -71,7 +72,9 @@ def month_after(moment: datetime) -> datetime:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
+    """Bounds that are days have no zone."""
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 async def create_partition(tx: Connection, table: PartitionedTable, start: datetime) -> Partition:
@@ -103,6 +106,15 @@ WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped
 async def _column_names(connection: Connection, table: str) -> str:
     names: str = await connection.fetchval(COLUMN_NAMES, table)
     return names
+
+
+def first_kept_day(table: PartitionedTable) -> str:
+    """SQL: the first day of the rows that are not removed; null if none was."""
+    return f"""(SELECT substring(min(bounds) FROM 'FROM \\(''([^'']+)''\\)')::date
+     FROM (SELECT pg_get_expr(part.relpartbound, part.oid) AS bounds
+           FROM pg_inherits JOIN pg_class part ON part.oid = pg_inherits.inhrelid
+           WHERE pg_inherits.inhparent = '{table.name}'::regclass) AS partitions
+     WHERE bounds <> 'DEFAULT' HAVING NOT bool_or(bounds LIKE '%MINVALUE%'))"""  # noqa: S608 - our own names
 
 
 # SQL: the end of the partition `part`, null for the default partition.

@@ -14,6 +14,7 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, value_of
+from tonne.platform.documents.mail.stored_files import BOUNDARY
 from tonne.platform.values.context import new_id
 from tonne.platform.values.errors import Kind, TonneError
 
@@ -57,7 +58,6 @@ async def enqueue(
     await tx.execute(ENQUEUE, *mail, held_reason, subject_id, urgency)
 
 
-_BOUNDARY = re.compile(rb'^Content-Type: multipart/mixed;\s+boundary="([^"]+)"', re.MULTILINE)
 _ATTACHED = re.compile(rb'^Content-Disposition: attachment;\s+filename="([^"]+)"', re.MULTILINE)
 
 
@@ -68,7 +68,7 @@ def without_attachments(message: bytes) -> bytes:
     cut as bytes, in the form that `compose_mail` gives it: the library takes ten times as long for it as to send it.
     """
     head, _, body = message.partition(b"\r\n\r\n")
-    if (found := _BOUNDARY.search(head)) is None:
+    if (found := BOUNDARY.search(head)) is None:
         return message
     line = b"\r\n--" + found[1]
     return b"\r\n\r\n".join([head, line.join(map(_without_attachment, body.split(line)))])

@@ -1,12 +1,14 @@
 """Composes mails, each as text and as HTML."""
 
 import re
+from collections.abc import Sequence
 from email.message import EmailMessage
 from email.policy import SMTP
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tonne.platform.documents.mail.layout import Frame, one_line, render_mail
+from tonne.platform.documents.mail.stored_files import StoredFile, attach_stored
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import new_id
 from tonne.platform.web.render import legal_links
@@ -24,7 +26,7 @@ def is_mail_address(text: str) -> bool:
 
 
 class Attachment(NamedTuple):
-    """A PDF file. `name` becomes part of a header: it must not contain user input."""
+    """A PDF file that is stored nowhere else. `name` becomes part of a header: it must not contain user input."""
 
     name: str
     pdf: bytes
@@ -41,7 +43,7 @@ def compose_mail(
     is_test: bool = False,
     notice: str | None = None,
     closing: str | None = None,
-    attachment: Attachment | None = None,
+    attachments: Sequence[Attachment | StoredFile] = (),
 ) -> EmailMessage:
     """A mail in two versions, text and HTML. `mail_layout.py` describes how the text becomes HTML.
 
@@ -72,8 +74,11 @@ def compose_mail(
     below = [*frame.closing, *(f"{label}: {url}" for label, url in frame.legal_links)]
     message.set_content("\n".join([*([f"{notice}\n"] if notice else []), text, *below, ""]))
     message.add_alternative(render_mail(text, frame, base_url=settings.base_url), subtype="html")
-    if attachment is not None:
-        message.add_attachment(attachment.pdf, maintype="application", subtype="pdf", filename=attachment.name)
+    for each in attachments:
+        if isinstance(each, StoredFile):
+            attach_stored(message, each)
+        else:
+            message.add_attachment(each.pdf, maintype="application", subtype="pdf", filename=each.name)
     # Last: adding a part moves all headers that start with `Content-` to the first one.
     message["Content-Language"] = wording.code
     return message

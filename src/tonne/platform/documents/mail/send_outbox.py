@@ -17,6 +17,7 @@ from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.documents.mail.gateway import MailGateway, MailRefused, MailServerAway
 from tonne.platform.documents.mail.lanes import Lanes
 from tonne.platform.documents.mail.outbox import AWAY, Urgency, without_attachments
+from tonne.platform.documents.mail.stored_files import ReadFile, with_files
 from tonne.platform.events.notification import Notification
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import Combine, CounterFamily, GaugeFamily, Metric
@@ -150,6 +151,8 @@ class SendMails:
         self.gateway = gateway
         self._sender = settings.mail_from
         self._monotonic = monotonic
+        # Reads the files that mails refer to: the package that stores them sets it.
+        self.read_file: ReadFile | None = None
         self._lanes = Lanes(settings.mail_connections, monotonic)
         # Claimed mails without a lane, the most urgent first, and until when they may be begun.
         self._claimed: deque[asyncpg.Record] = deque()
@@ -242,7 +245,10 @@ class SendMails:
             left = list(mail["recipients"])
             try:
                 async with asyncio.timeout(SEND_S):
-                    left = await self.gateway.send(self._sender, left, mail["message"])
+                    message = mail["message"]
+                    if self.read_file is not None:
+                        message = await with_files(message, self.read_file)
+                    left = await self.gateway.send(self._sender, left, message)
                 if left:
                     refused = MailRefused(f"{len(left)} recipients were refused for now")
             except MailRefused as error:

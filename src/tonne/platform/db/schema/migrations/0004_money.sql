@@ -604,6 +604,35 @@ CREATE TABLE credit_note_orders (
 );
 CREATE INDEX credit_note_orders_of_order ON credit_note_orders (account_id, order_id);
 
+-- The originals of invoices and credit notes: the bytes that were sent, which never change. Partitioned by month like
+-- `events`, so that they are removed with their archives. The key is the same for all files of a document, so that the
+-- primary key of a partition makes them unique.
+CREATE TABLE tax_document_files (
+    document_id   text NOT NULL REFERENCES tax_documents,
+    format        text NOT NULL CHECK (format IN ('pdf', 'cii', 'ubl')),
+    issued_on     date NOT NULL,
+    sha256        bytea NOT NULL CHECK (length(sha256) = 32),
+    raw_size      integer NOT NULL CHECK (raw_size > 0),
+    -- Compressed with zstd.
+    body          bytea STORAGE EXTERNAL NOT NULL,
+    rendered_at   timestamptz NOT NULL,
+    -- It is not removed before the end of this day.
+    retain_until  date NOT NULL
+) PARTITION BY RANGE (issued_on);
+CREATE TABLE tax_document_files_default PARTITION OF tax_document_files (PRIMARY KEY (document_id, format)) DEFAULT;
+CREATE INDEX ON tax_document_files_default (issued_on);
+CREATE TRIGGER tax_document_files_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON tax_document_files
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Documents whose files a worker still has to render. Added with the document, deleted with its files.
+CREATE TABLE unrendered_documents (
+    document_id      text PRIMARY KEY REFERENCES tax_documents,
+    mode             mode NOT NULL,
+    created_at       timestamptz NOT NULL,
+    next_attempt_at  timestamptz NOT NULL
+);
+CREATE INDEX unrendered_documents_due ON unrendered_documents (next_attempt_at);
+
 -- `amount_minor` is what was open when the write-off was booked, until then when it was requested. `undone_minor` is what
 -- was still open of it when the invoice was reinstated. `releases_credit`: its orders no longer use the credit limit.
 CREATE TABLE write_offs (

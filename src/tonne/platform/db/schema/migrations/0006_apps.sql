@@ -46,7 +46,7 @@ DECLARE
     month timestamp;
     partition text;
 BEGIN
-    FOREACH table_name IN ARRAY ARRAY ['events', 'mails', 'webhook_attempts'] LOOP
+    FOREACH table_name IN ARRAY ARRAY ['events', 'mails', 'tax_document_files', 'webhook_attempts'] LOOP
         FOREACH month IN ARRAY ARRAY [this_month, this_month + interval '1 month'] LOOP
             partition := table_name || to_char(month, '_YYYY_MM');
             EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', partition, table_name || '_default');

@@ -1,0 +1,35 @@
+"""What became of an invoice since it was issued, read for the sheet about it."""
+
+from datetime import UTC, datetime
+
+from tonne.money.bank.assignment_store import sum_received_any_account
+from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.documents.state_sheet import Credit, InvoiceState, state_pdf
+from tonne.money.invoices.model import Invoice
+from tonne.platform.db.database import Connection
+from tonne.platform.http.limits.turns import in_turn
+from tonne.platform.values.amounts import format_money
+
+
+async def read_state(connection: Connection, invoice: Invoice, now: datetime) -> InvoiceState:
+    notes = await list_credit_notes(connection, invoice)
+    received_minor = (await sum_received_any_account(connection, [invoice.id])).get(invoice.id, 0)
+    if invoice.settled_minor is not None:
+        # A card may have paid it, or a person has said so.
+        received_minor = invoice.settled_minor - invoice.difference_minor
+    is_open = invoice.closing is None
+
+    def amount(minor: int) -> str:
+        return format_money(minor, invoice.currency)
+
+    return InvoiceState(
+        as_of=now.astimezone(UTC).date().isoformat(),
+        closing=invoice.closing,
+        credits=[Credit(note.reference, note.issued_on.isoformat(), amount(note.total_minor)) for note in notes],
+        received=amount(received_minor) if received_minor else None,
+        due=amount(max(invoice.due_minor - received_minor, 0) if is_open else 0),
+    )
+
+
+async def invoice_state_pdf(invoice: Invoice, state: InvoiceState, *, is_reminder: bool = False) -> bytes:
+    return await in_turn(state_pdf, invoice.read_record(), state, is_reminder=is_reminder)
