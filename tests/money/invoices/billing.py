@@ -41,7 +41,7 @@ class Billing(Scene):
         super().__init__(services, clock)
         self.issue = IssueInvoices(self.database, clock, self.settings)
         self.issue_consolidated = IssueConsolidatedInvoices(self.database, clock, self.settings)
-        self.render = RenderDocuments(self.database, clock, services.originals, share=1)
+        self.render = RenderDocuments(self.database, clock, services.originals, share_percent=100)
         self.follow_up = FollowUpInvoices(self.database, clock, self.settings, services.originals)
         self.mail_credit_notes = MailCreditNotes(self.database, clock, self.settings, services.originals)
 

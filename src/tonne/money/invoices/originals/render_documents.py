@@ -14,10 +14,10 @@ LEASE = timedelta(minutes=10)
 
 
 class RenderDocuments(RowJob, frozen=True):
-    """One document at a time, in this `share` of the time: a worker needs at most half a core for it."""
+    """One document at a time, in `share_percent` of the time: a worker needs at most half a core for it."""
 
     originals: Originals
-    share: float = 0.5
+    share_percent: int = 50
 
     async def run_once(self) -> bool:
         """Render a batch; false if every document has its files. After a failure a document is due with its lease."""
@@ -34,4 +34,4 @@ class RenderDocuments(RowJob, frozen=True):
     async def _render(self, document: Document) -> None:
         started = time.monotonic()
         await self.originals.render(document)
-        await asyncio.sleep((time.monotonic() - started) * (1 / self.share - 1))
+        await asyncio.sleep((time.monotonic() - started) * (100 / self.share_percent - 1))
