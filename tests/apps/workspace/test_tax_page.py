@@ -80,8 +80,8 @@ async def test_orders_that_wait_for_it_need_attention(services: Services, world:
     async with services.database.transaction() as tx:
         await tx.execute(
             "INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, "
-            "total_minor, hold_reason) "
-            "VALUES ('bgr_1', $1, 'live', 'EUR', 'monthly', 0, 1, 5, 'buyer_details_missing')",
+            "exact_cost, hold_reason) "
+            "VALUES ('bgr_1', $1, 'live', 'EUR', 'monthly', 0, 1, 5000000, 'buyer_details_missing')",
             world.ours_live.scope.organisation_id,
         )
     page = (await fin.get(f"{base}/overview")).text

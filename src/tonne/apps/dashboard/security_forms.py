@@ -47,6 +47,7 @@ SECURITY_FORMS: Mapping[str, str | None] = {
     "/money/invoices/{number}/approve-write-off": _OPERATOR,
     "/money/refunds/{refund_id}/approve": _OPERATOR,
     "/money/returns/{return_id}/approve": _OPERATOR,
+    "/month-end/{month}/approve": _OPERATOR,
     "/money/returns/{return_id}/redirect": _OPERATOR,
     "/money/transfers/{transfer_id}/return": _OPERATOR,
 }
@@ -55,6 +56,7 @@ APPROVAL_FORMS = frozenset(
         "/money/invoices/{number}/approve-write-off",
         "/money/refunds/{refund_id}/approve",
         "/money/returns/{return_id}/approve",
+        "/month-end/{month}/approve",
     }
 )
 # They also end all other sessions and the links for a new password. Changing the password does so by itself.

@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import OperatorViewer
+from tonne.money.accounting.books.close_month import reopening_subject
+from tonne.money.accounting.books.month_store import list_closed
 from tonne.money.bank.return_store import list_open_returns_any_account
 from tonne.money.bank.transfer_store import find_transfers_any_account
 from tonne.money.invoices.write_off_store import WriteOffState, list_write_offs_any_account
@@ -21,7 +23,12 @@ from tonne.selling.users.names import name_actors
 
 # Of each kind. More follow as soon as some are decided.
 MOST = 200
-KINDS = {ApprovalKind.REFUND: "Refund", ApprovalKind.RETURN: "Return", ApprovalKind.WRITE_OFF: "Write-off"}
+KINDS = {
+    ApprovalKind.REFUND: "Refund",
+    ApprovalKind.RETURN: "Return",
+    ApprovalKind.WRITE_OFF: "Write-off",
+    ApprovalKind.REOPENING: "Reopening of a month",
+}
 
 
 class WaitingApproval(Struct, frozen=True, kw_only=True):
@@ -29,10 +36,11 @@ class WaitingApproval(Struct, frozen=True, kw_only=True):
 
     subject: Subject
     path: str
-    amount_minor: int
-    currency: str
+    amount_minor: int | None = None
+    currency: str = ""
     reason: str
-    requested_at: datetime
+    # None if only the audit log has it.
+    requested_at: datetime | None = None
     from_account: str | None = None
     to_account: str | None = None
     is_other_account: bool = False
@@ -115,4 +123,11 @@ async def _list_waiting(connection: Connection, mode: Mode, return_limit: int) -
             connection, mode, state=WriteOffState.APPROVAL, organisation_id=None, limit=MOST
         )
     ]
-    return sorted([*refunds, *returns, *write_offs], key=lambda each: each.requested_at)
+    by_time = sorted([*refunds, *returns, *write_offs], key=lambda each: str(each.requested_at))
+    # Only the last closed month can be reopened.
+    months = [(each, reopening_subject(each)) for each in await list_closed(connection, mode, 1)]
+    return by_time + [
+        WaitingApproval(subject=subject, path=f"/month-end/{each.month:%Y-%m}", reason=f"{each.month:%B %Y}: {reason}")
+        for each, subject in months
+        if subject is not None and (reason := each.reopen_reason)
+    ]

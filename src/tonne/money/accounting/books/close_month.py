@@ -73,16 +73,9 @@ async def request_reopening(tx: Connection, mode: Mode, month: date, reason: str
 async def approve_reopening(tx: Connection, mode: Mode, month: date, *, approver: Approver, now: datetime) -> bool:
     """Reopen the month, unless another person must approve it, too: then false. Raises SecondPersonNeeded."""
     closed = await _last_closed(tx, mode, month)
-    if closed.reopen_requested_by is None or closed.reopen_reason is None:
+    subject = reopening_subject(closed)
+    if subject is None:
         raise MonthNotReopenable(f"Nobody has asked to reopen {closed.name}.")
-    subject = Subject(
-        kind=ApprovalKind.REOPENING,
-        id=closed.id,
-        organisation_id=None,
-        mode=mode,
-        requested_by=closed.reopen_requested_by,
-        terms=(closed.name, closed.reopen_reason),
-    )
     if await approve(tx, subject, approver, now):
         return False
     await set_reopened(tx, closed, now)
@@ -91,6 +84,20 @@ async def approve_reopening(tx: Connection, mode: Mode, month: date, *, approver
     by = approver.actor.at(now)
     await audit.record(tx, None, "month.reopened", by=by, subject_id=closed.id, mode=mode, **details)
     return True
+
+
+def reopening_subject(closed: ClosedMonth) -> Subject | None:
+    """What is to be approved. None if nobody has asked to reopen the month."""
+    if closed.reopen_requested_by is None or closed.reopen_reason is None:
+        return None
+    return Subject(
+        kind=ApprovalKind.REOPENING,
+        id=closed.id,
+        organisation_id=None,
+        mode=closed.mode,
+        requested_by=closed.reopen_requested_by,
+        terms=(closed.name, closed.reopen_reason),
+    )
 
 
 async def _last_closed(tx: Connection, mode: Mode, month: date) -> ClosedMonth:
