@@ -32,14 +32,14 @@ _MONTH = click.argument("month", type=MONTH)
 
 @click.group()
 def books() -> None:
-    """Close months, reopen the last one, and write the files for an accountant."""
+    """Close and reopen months, and write the files for an accountant."""
 
 
 @books.command("check")
 @_MONTH
 @MODE_OPTION
 def check(month: datetime, mode: Mode) -> None:
-    """Say what a MONTH such as 2026-10 still needs before it can be closed."""
+    """Say what a MONTH needs before it can be closed."""
     found = run_in_transaction(check_month, month_period(mode, month.date()), utc_now())
     for refusal in found.refusals:
         click.echo(refusal)
@@ -52,7 +52,7 @@ def check(month: datetime, mode: Mode) -> None:
 @_MONTH
 @MODE_OPTION
 def close(month: datetime, mode: Mode) -> None:
-    """Close a MONTH such as 2026-10: nothing is booked in it any more.
+    """Close a MONTH, in which nothing is booked any more.
 
     What is found later is booked on the first open day, and names what it corrects. It is refused while a paid order
     has no document, the tax of the documents and of the journal differ, or an earlier month is open.
@@ -98,19 +98,22 @@ def approve(month: datetime, mode: Mode) -> None:
 @MODE_OPTION
 @output_options
 def list_(mode: Mode, output: Output) -> None:
-    """List closed months, the newest first, with the SHA-256 of their files in JSON."""
+    """List closed months with the digests of their files."""
     output.print_rows(run_in_transaction(list_closed, mode), _MONTHS, empty="No month is closed.")
 
 
 @books.command("export")
 @_MONTH
-@click.argument("name", type=click.Choice([*FILES]))
+@click.argument("name", metavar="NAME", type=click.Choice([*FILES]))
 @MODE_OPTION
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write, instead of stdout."
 )
 def export(month: datetime, name: str, mode: Mode, output: Path | None) -> None:
-    """Write a file of a MONTH. That of a closed month has the same bytes every time."""
+    """Write a file of a MONTH. That of a closed month has the same bytes every time.
+
+    NAME is journal.csv, journal.beancount, balances.csv, sales.csv, oss.csv or datev.csv.
+    """
 
     async def work(tx: Connection) -> None:
         with opened(output, FILES[name].encoding) as stream:
