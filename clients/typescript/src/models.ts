@@ -55,7 +55,7 @@ export interface OrderReceivedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -121,8 +121,8 @@ export interface Order {
   /** Tax on what is billed. Null until placed, or until billed together. */
   tax: Decimal | null;
   /**
-   * What billing it together with other orders takes off `total_cost`: the sum of all is rounded once, not each order.
-   * Zero or negative; `0.00` for an order with a document of its own. Null until placed, or until billed together.
+   * What billing it with other orders takes off `total_cost`, because only their sum is rounded. Zero or negative; zero
+   * if it has a document of its own. Null as long as `tax`.
    */
   billing_adjustment: Decimal | null;
   /** What the payer pays: `total_cost` + `billing_adjustment` + `tax`. */
@@ -136,11 +136,10 @@ export interface Order {
   /** In whose name the certificate is issued. */
   beneficiary: Beneficiary;
   /**
-   * Present only while a `placed` order is on hold. `credit_limit_reached`: its account has credit, and with it unpaid
-   * orders would exceed the limit. The order is fulfilled as soon as it is paid, or others are, or the limit is raised.
-   * `buyer_details_missing`: its invoice needs the address of your organisation, which somebody enters in the
-   * dashboard. `vat_check_missing`: its invoice needs a check of the VAT id of your organisation.
-   * `exchange_rate_missing`: its invoice needs the exchange rate for its tax. The seller sees to both.
+   * Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid orders would exceed the
+   * credit of its account. Fulfilled once it or others are paid, or the limit is raised. Its invoice lacks:
+   * `buyer_details_missing`: the address of your organisation (enter it in the dashboard); `vat_check_missing`: a check
+   * of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller sees to the last two.
    */
   hold_reason?: HoldReason | undefined;
   /** The locked quote that fixed its price. Present only if it was placed with one. */
@@ -247,7 +246,7 @@ export interface OrderPlacedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -263,7 +262,7 @@ export interface OrderPaidEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -279,7 +278,7 @@ export interface OrderRetiringEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -295,7 +294,7 @@ export interface OrderCancelledEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -311,7 +310,7 @@ export interface OrderFailedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -327,7 +326,7 @@ export interface OrderCompletedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -347,7 +346,7 @@ export interface OrderPaymentUpdatedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -366,7 +365,7 @@ export interface OrderPersonErasedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -385,7 +384,7 @@ export interface AllocationNewEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: AllocationEventData;
@@ -426,7 +425,7 @@ export interface AllocationRetiredEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: AllocationEventData;
@@ -442,7 +441,7 @@ export interface InvoiceIssuedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -494,7 +493,7 @@ export interface InvoiceOverdueEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -510,7 +509,7 @@ export interface InvoicePaidEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -526,7 +525,7 @@ export interface InvoiceCreditedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -542,7 +541,7 @@ export interface InvoiceCancelledEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -561,7 +560,7 @@ export interface RefundRequestedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -616,7 +615,7 @@ export interface RefundSucceededEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -632,7 +631,7 @@ export interface RefundFailedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -648,7 +647,7 @@ export interface RefundCancelledEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -664,7 +663,7 @@ export interface CertificateReplacedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: CertificateEventData;
@@ -703,7 +702,7 @@ export interface WebhookTestEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Increases strictly within an account. A timestamp in milliseconds. */
+  /** Strictly increasing per account. A time in milliseconds. */
   sequence: string;
   /** A message, and a sample of an order. */
   data: WebhookTestData;
@@ -722,34 +721,31 @@ export interface OrderByEstimateInput {
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
   /**
-   * The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-   * account's default selection.
+   * The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+   * selection.
    */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: BeneficiaryInput | null | undefined;
   /** Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles. */
   quantity_trunc?: QuantityUnit | null | undefined;
   /**
-   * Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-   * `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+   * Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+   * (`price_unavailable`). Otherwise it waits. Default: `false`.
    */
   reject_if_short?: boolean | undefined;
   /**
-   * Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-   * `bundle_selection` and `quantity_trunc` may be omitted.
+   * Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+   * `quantity_trunc` may be omitted.
    */
   quote_id?: string | null | undefined;
   /** What your records call the sale. Orders can be listed and found by it. */
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -783,7 +779,7 @@ export interface ClientAccountInput {
   handle?: string | null | undefined;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -871,11 +867,11 @@ export interface OrderByMassInput {
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
   /**
-   * The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-   * account's default selection.
+   * The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+   * selection.
    */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: BeneficiaryInput | null | undefined;
@@ -884,23 +880,20 @@ export interface OrderByMassInput {
   /** Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles. */
   quantity_trunc?: QuantityUnit | null | undefined;
   /**
-   * Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-   * `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+   * Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+   * (`price_unavailable`). Otherwise it waits. Default: `false`.
    */
   reject_if_short?: boolean | undefined;
   /**
-   * Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-   * `bundle_selection` and `quantity_trunc` may be omitted.
+   * Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+   * `quantity_trunc` may be omitted.
    */
   quote_id?: string | null | undefined;
   /** What your records call the sale. Orders can be listed and found by it. */
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -926,41 +919,38 @@ export interface OrderByValueInput {
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
   /**
-   * The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-   * account's default selection.
+   * The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+   * selection.
    */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: BeneficiaryInput | null | undefined;
   /** Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles. */
   quantity_trunc?: QuantityUnit | null | undefined;
   /**
-   * Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-   * `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+   * Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+   * (`price_unavailable`). Otherwise it waits. Default: `false`.
    */
   reject_if_short?: boolean | undefined;
   /**
-   * Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-   * `bundle_selection` and `quantity_trunc` may be omitted.
+   * Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+   * `quantity_trunc` may be omitted.
    */
   quote_id?: string | null | undefined;
   /** What your records call the sale. Orders can be listed and found by it. */
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface OrderList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Order[];
@@ -974,10 +964,7 @@ export interface OrderBatchInput {
    * order, so that you can safely repeat the batch.
    */
   idempotency_key?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -994,24 +981,24 @@ export interface OrderBatchItemInput {
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
   /**
-   * The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-   * account's default selection.
+   * The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+   * selection.
    */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** In whose name the certificate is issued. Omit it for the account's beneficiary. */
   beneficiary?: BeneficiaryInput | null | undefined;
   /** Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles. */
   quantity_trunc?: QuantityUnit | null | undefined;
   /**
-   * Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-   * `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+   * Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+   * (`price_unavailable`). Otherwise it waits. Default: `false`.
    */
   reject_if_short?: boolean | undefined;
   /**
-   * Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-   * `bundle_selection` and `quantity_trunc` may be omitted.
+   * Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+   * `quantity_trunc` may be omitted.
    */
   quote_id?: string | null | undefined;
 }
@@ -1048,8 +1035,8 @@ export interface LockedQuoteInput {
   /** The most that may be spent, including the fee and the tax, in the account's currency. */
   value?: Decimal | null | undefined;
   /**
-   * The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-   * account's default selection.
+   * The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+   * selection.
    */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
   /** Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles. */
@@ -1061,10 +1048,7 @@ export interface LockedQuoteInput {
   hold_supply?: boolean | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1170,10 +1154,7 @@ export interface CancelInput {
    * Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default: `false`.
    */
   refund?: boolean | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1199,7 +1180,7 @@ export interface RefundInput {
 export interface RefundList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Refund[];
@@ -1252,10 +1233,7 @@ export interface OffsetLinkInput {
   beneficiary?: LinkBeneficiary | undefined;
   /** Language of the page for people whose browser asks for no language that we have. Null: the account's. */
   language?: LanguageCode | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1324,7 +1302,7 @@ export type Mode = "live" | "test";
 export interface OffsetLinkList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: OffsetLink[];
@@ -1381,10 +1359,7 @@ export interface OffsetLink {
 export interface LinkSecretRotateInput {
   /** For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`. */
   overlap_s?: number | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1408,7 +1383,7 @@ export interface CheckoutInput {
   redirect_url?: string | null | undefined;
   /** Name on that button: “Back to …”. */
   redirect_label?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
@@ -1416,10 +1391,7 @@ export interface CheckoutInput {
   beneficiary?: CustomerInput | null | undefined;
   /** What you know of the buyer, for the invoice. */
   buyer?: CheckoutBuyer | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1520,7 +1492,7 @@ export type CheckoutState = "closed" | "open" | "paid";
 export interface CheckoutList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Checkout[];
@@ -1647,7 +1619,7 @@ export type CertificateState = "replaced" | "valid" | "withdrawn";
 export interface CertificateList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Certificate[];
@@ -1671,7 +1643,7 @@ export interface RenameInput {
 export interface RetirementList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Retirement[];
@@ -2058,7 +2030,7 @@ export interface EstimateInput {
   mass: MassInput;
   /** What caused the emissions. */
   description?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
@@ -2069,10 +2041,7 @@ export interface EstimateInput {
   quantity_trunc?: QuantityUnit | null | undefined;
   /** The unit in which masses of the response are written. */
   estimate_mass_unit?: EstimateMassUnit | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2108,12 +2077,9 @@ export interface Mass {
 export interface FlightEstimateInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -2127,10 +2093,7 @@ export interface FlightEstimateInput {
   cabin_class?: CabinClass | null | undefined;
   /** How many people travel. One if it is left out. */
   passengers?: number | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2168,10 +2131,7 @@ export interface FlightEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2293,12 +2253,9 @@ export interface FlightBreakdown {
 export interface ElectricityEstimateInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -2310,10 +2267,7 @@ export interface ElectricityEstimateInput {
   consumption: ConsumptionInput;
   /** Country of the grid. Left out: the world's, or the median of all countries. */
   country_code?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2339,10 +2293,7 @@ export interface ElectricityEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2365,12 +2316,9 @@ export interface ElectricityEstimate {
 export interface PassengerTransportationEstimateInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -2386,10 +2334,7 @@ export interface PassengerTransportationEstimateInput {
   is_passenger_transportation?: boolean | null | undefined;
   /** When they travelled; a day is midnight UTC. */
   passenger_transportation_travelled_at?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2457,10 +2402,7 @@ export interface PassengerTransportationEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2502,26 +2444,20 @@ export interface PassengerAnnotationsInput {
   is_passenger_transportation?: boolean | null | undefined;
   /** When they travelled; a day is midnight UTC. */
   passenger_transportation_travelled_at?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface HotelEstimateInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -2535,10 +2471,7 @@ export interface HotelEstimateInput {
   nights: number;
   /** How many rooms. One if it is left out. */
   rooms?: number | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2555,10 +2488,7 @@ export interface HotelEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2581,12 +2511,9 @@ export interface HotelEstimate {
 export interface EmissionFactorEstimateInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -2600,10 +2527,7 @@ export interface EmissionFactorEstimateInput {
   activity: ActivityInput;
   /** Whether to add the factor's well-to-tank part, if it is published apart. False if left out. */
   well_to_tank?: boolean | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2627,10 +2551,7 @@ export interface EmissionFactorEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2653,12 +2574,9 @@ export interface EmissionFactorEstimate {
 export interface ShippingInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -2681,10 +2599,7 @@ export interface ShippingInput {
   is_shipment?: boolean | null | undefined;
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2775,10 +2690,7 @@ export interface Shipping {
   mass: ShippingMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2938,26 +2850,20 @@ export interface ShippingAnnotationsInput {
   is_shipment?: boolean | null | undefined;
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface MultiLegShippingInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -2973,10 +2879,7 @@ export interface MultiLegShippingInput {
   is_shipment?: boolean | null | undefined;
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -3005,10 +2908,7 @@ export interface MultiLegShipping {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -3087,7 +2987,7 @@ export interface ShippingLeg {
 export interface ShippingMethodList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: ShippingMethod[];
@@ -3109,7 +3009,7 @@ export type TransportMode = "air" | "rail" | "road" | "sea";
 export interface ShipmentList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Shipment[];
@@ -3128,10 +3028,7 @@ export interface Shipment {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -3162,12 +3059,9 @@ export interface Shipment {
 export interface TransactionInput {
   /** What the estimate is about, in your words. */
   name?: string | null | undefined;
-  /** Stored and returned exactly as given. At most 50 keys and 16 KiB. */
+  /** Returned exactly as given. At most 50 keys and 16 KiB. */
   metadata?: Record<string, unknown> | null | undefined;
-  /**
-   * Unique per account. The same request with the same key returns the same estimate; another request with it is
-   * refused with 409.
-   */
+  /** Unique per account. The same request with it returns the same estimate; another is refused with 409. */
   idempotency_key?: string | null | undefined;
   /** The bundles of the quote. Omit it to use the account's default selection. */
   bundle_selection?: BundleChoiceInput[] | null | undefined;
@@ -3187,10 +3081,7 @@ export interface TransactionInput {
   transaction_processed_at?: string | null | undefined;
   /** What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used. */
   diet?: Diet | null | undefined;
-  /**
-   * The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-   * Instead of the account header.
-   */
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -3230,10 +3121,7 @@ export interface Transaction {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /**
-   * What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-   * there is no price.
-   */
+  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -3276,7 +3164,7 @@ export interface Transaction {
 export interface EmissionFactorList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: EmissionFactor[];
@@ -3285,7 +3173,7 @@ export interface EmissionFactorList {
 export interface BundleList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Bundle[];
@@ -3294,7 +3182,7 @@ export interface BundleList {
 export interface ProjectList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: Project[];
@@ -3907,7 +3795,7 @@ export interface WebhookTest {
 export interface WebhookAttemptList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: WebhookAttempt[];
@@ -3951,7 +3839,7 @@ export interface SkipInput {
 export interface WebhookEventList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: WebhookEvent[];
@@ -4009,7 +3897,7 @@ export interface OwnAccount {
   bundle_portfolio_id: string | null;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility: PagesVisibility;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4033,7 +3921,7 @@ export interface AccountInput {
   handle?: string | null | undefined;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4056,7 +3944,7 @@ export interface AccountPair {
 export interface OwnAccountList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: OwnAccount[];
@@ -4070,7 +3958,7 @@ export interface AccountPutInput {
   handle?: string | null | undefined;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4091,7 +3979,7 @@ export interface AccountPatchInput {
   handle?: string | null | undefined;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4129,7 +4017,7 @@ export interface ClientAccount {
   bundle_portfolio_id: string | null;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility: PagesVisibility;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4149,7 +4037,7 @@ export interface ClientAccount {
 export interface ListedClientAccountList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: ListedClientAccount[];
@@ -4180,7 +4068,7 @@ export interface ListedClientAccount {
   bundle_portfolio_id: string | null;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility: PagesVisibility;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4211,7 +4099,7 @@ export interface ClientAccountPutInput {
   handle?: string | null | undefined;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4236,7 +4124,7 @@ export interface ClientAccountPatchInput {
   handle?: string | null | undefined;
   /**
    * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * they return 404.
+   * 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4295,7 +4183,7 @@ export type TaxTreatment = "exempt" | "none" | "outside_scope" | "reverse_charge
 export interface AuditEntryList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: AuditEntry[];
@@ -4387,7 +4275,7 @@ export interface ApiKeyWithSecret {
 export interface ApiKeyList {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** Pass it as `after` to get the next page. Null if there is none. */
+  /** `after` of the next page. Null if there is none. */
   next_cursor: string | null;
   /** The items of this page. */
   data: ApiKey[];

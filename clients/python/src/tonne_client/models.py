@@ -74,7 +74,7 @@ class OrderReceivedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -140,9 +140,8 @@ class Order(Model):
     tax: Decimal | None
     """Tax on what is billed. Null until placed, or until billed together."""
     billing_adjustment: Decimal | None
-    """What billing it together with other orders takes off `total_cost`: the sum of all is rounded once, not each
-    order. Zero or negative; `0.00` for an order with a document of its own. Null until placed, or until billed
-    together.
+    """What billing it with other orders takes off `total_cost`, because only their sum is rounded. Zero or negative;
+    zero if it has a document of its own. Null as long as `tax`.
     """
     amount_due: Decimal | None
     """What the payer pays: `total_cost` + `billing_adjustment` + `tax`."""
@@ -155,11 +154,10 @@ class Order(Model):
     beneficiary: Beneficiary
     """In whose name the certificate is issued."""
     hold_reason: HoldReason | None
-    """Present only while a `placed` order is on hold. `credit_limit_reached`: its account has credit, and with it
-    unpaid orders would exceed the limit. The order is fulfilled as soon as it is paid, or others are, or the limit
-    is raised. `buyer_details_missing`: its invoice needs the address of your organisation, which somebody enters in
-    the dashboard. `vat_check_missing`: its invoice needs a check of the VAT id of your organisation.
-    `exchange_rate_missing`: its invoice needs the exchange rate for its tax. The seller sees to both.
+    """Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid orders would exceed the
+    credit of its account. Fulfilled once it or others are paid, or the limit is raised. Its invoice lacks:
+    `buyer_details_missing`: the address of your organisation (enter it in the dashboard); `vat_check_missing`: a
+    check of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller sees to the last two.
     """
     quote_id: str | None
     """The locked quote that fixed its price. Present only if it was placed with one."""
@@ -292,7 +290,7 @@ class OrderPlacedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -309,7 +307,7 @@ class OrderPaidEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -326,7 +324,7 @@ class OrderRetiringEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -343,7 +341,7 @@ class OrderCancelledEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -360,7 +358,7 @@ class OrderFailedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -377,7 +375,7 @@ class OrderCompletedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -397,7 +395,7 @@ class OrderPaymentUpdatedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -416,7 +414,7 @@ class OrderPersonErasedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -435,7 +433,7 @@ class AllocationNewEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: AllocationEventData
     """The subject of the event, and its order."""
 
@@ -481,7 +479,7 @@ class AllocationRetiredEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: AllocationEventData
     """The subject of the event, and its order."""
 
@@ -498,7 +496,7 @@ class InvoiceIssuedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -556,7 +554,7 @@ class InvoiceOverdueEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -573,7 +571,7 @@ class InvoicePaidEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -590,7 +588,7 @@ class InvoiceCreditedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -607,7 +605,7 @@ class InvoiceCancelledEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -626,7 +624,7 @@ class RefundRequestedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -686,7 +684,7 @@ class RefundSucceededEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -703,7 +701,7 @@ class RefundFailedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -720,7 +718,7 @@ class RefundCancelledEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -737,7 +735,7 @@ class CertificateReplacedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: CertificateEventData
     """The subject of the event, and its order."""
 
@@ -780,7 +778,7 @@ class WebhookTestEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Increases strictly within an account. A timestamp in milliseconds."""
+    """Strictly increasing per account. A time in milliseconds."""
     data: WebhookTestData
     """A message, and a sample of an order."""
 
@@ -802,31 +800,29 @@ class OrderByEstimateInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
-    """The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-    account's default selection.
+    """The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+    selection.
     """
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     beneficiary: NotRequired[BeneficiaryInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles."""
     reject_if_short: NotRequired[bool]
-    """Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-    `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+    """Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+    (`price_unavailable`). Otherwise it waits. Default: `false`.
     """
     quote_id: NotRequired[str | None]
-    """Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-    `bundle_selection` and `quantity_trunc` may be omitted.
+    """Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+    `quantity_trunc` may be omitted.
     """
     external_id: NotRequired[str | None]
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class BundleChoiceInput(TypedDict):
@@ -864,7 +860,7 @@ class ClientAccountInput(TypedDict):
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -952,11 +948,11 @@ class OrderByMassInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
-    """The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-    account's default selection.
+    """The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+    selection.
     """
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     beneficiary: NotRequired[BeneficiaryInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
     bundle_masses: NotRequired[Sequence[BundleMassInput] | None]
@@ -964,21 +960,19 @@ class OrderByMassInput(TypedDict):
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles."""
     reject_if_short: NotRequired[bool]
-    """Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-    `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+    """Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+    (`price_unavailable`). Otherwise it waits. Default: `false`.
     """
     quote_id: NotRequired[str | None]
-    """Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-    `bundle_selection` and `quantity_trunc` may be omitted.
+    """Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+    `quantity_trunc` may be omitted.
     """
     external_id: NotRequired[str | None]
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class MassInput(TypedDict):
@@ -1010,31 +1004,29 @@ class OrderByValueInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
-    """The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-    account's default selection.
+    """The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+    selection.
     """
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     beneficiary: NotRequired[BeneficiaryInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles."""
     reject_if_short: NotRequired[bool]
-    """Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-    `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+    """Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+    (`price_unavailable`). Otherwise it waits. Default: `false`.
     """
     quote_id: NotRequired[str | None]
-    """Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-    `bundle_selection` and `quantity_trunc` may be omitted.
+    """Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+    `quantity_trunc` may be omitted.
     """
     external_id: NotRequired[str | None]
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class OrderList(Model):
@@ -1043,7 +1035,7 @@ class OrderList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Order]
     """The items of this page."""
 
@@ -1058,9 +1050,7 @@ class OrderBatchInput(TypedDict):
     order, so that you can safely repeat the batch.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class OrderBatchItemInput(TypedDict):
@@ -1077,22 +1067,22 @@ class OrderBatchItemInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
-    """The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-    account's default selection.
+    """The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+    selection.
     """
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     beneficiary: NotRequired[BeneficiaryInput | None]
     """In whose name the certificate is issued. Omit it for the account's beneficiary."""
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles."""
     reject_if_short: NotRequired[bool]
-    """Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with
-    `price_unavailable` if there is no price now. Otherwise such an order is accepted and waits. Default: `false`.
+    """Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no price now
+    (`price_unavailable`). Otherwise it waits. Default: `false`.
     """
     quote_id: NotRequired[str | None]
-    """Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote;
-    `bundle_selection` and `quantity_trunc` may be omitted.
+    """Id of a locked quote, which fixes the price. The amount must be that of the quote; `bundle_selection` and
+    `quantity_trunc` may be omitted.
     """
 
 
@@ -1132,8 +1122,8 @@ class LockedQuoteInput(TypedDict):
     value: NotRequired[DecimalInput | None]
     """The most that may be spent, including the fee and the tax, in the account's currency."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
-    """The bundles to buy and their percentages. Without percentages the amount is split equally. Omit it to use the
-    account's default selection.
+    """The bundles to buy and their percentages; without percentages in equal parts. Omit it for the account's default
+    selection.
     """
     quantity_trunc: NotRequired[QuantityUnit | None]
     """Cut the quantity down to whole grams, kilograms or tonnes before it is split over the bundles."""
@@ -1144,9 +1134,7 @@ class LockedQuoteInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class LockedQuote(Model):
@@ -1270,9 +1258,7 @@ class CancelInput(TypedDict):
     `false`.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class HelperCancelInput(TypedDict):
@@ -1303,7 +1289,7 @@ class RefundList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Refund]
     """The items of this page."""
 
@@ -1358,9 +1344,7 @@ class OffsetLinkInput(TypedDict):
     language: NotRequired[LanguageCode | None]
     """Language of the page for people whose browser asks for no language that we have. Null: the account's."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 LinkBeneficiary = Literal["account", "customer"]
@@ -1435,7 +1419,7 @@ class OffsetLinkList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[OffsetLink]
     """The items of this page."""
 
@@ -1495,9 +1479,7 @@ class LinkSecretRotateInput(TypedDict):
     overlap_s: NotRequired[int]
     """For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class CheckoutInput(TypedDict):
@@ -1522,7 +1504,7 @@ class CheckoutInput(TypedDict):
     redirect_label: NotRequired[str | None]
     """Name on that button: “Back to …”."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     beneficiary: NotRequired[CustomerInput | None]
@@ -1530,9 +1512,7 @@ class CheckoutInput(TypedDict):
     buyer: NotRequired[CheckoutBuyerParams | None]
     """What you know of the buyer, for the invoice."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class CustomerInput(TypedDict):
@@ -1660,7 +1640,7 @@ class CheckoutList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Checkout]
     """The items of this page."""
 
@@ -1794,7 +1774,7 @@ class CertificateList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Certificate]
     """The items of this page."""
 
@@ -1820,7 +1800,7 @@ class RetirementList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Retirement]
     """The items of this page."""
 
@@ -2235,7 +2215,7 @@ class EstimateInput(TypedDict):
     description: NotRequired[str | None]
     """What caused the emissions."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -2245,9 +2225,7 @@ class EstimateInput(TypedDict):
     estimate_mass_unit: NotRequired[EstimateMassUnit | None]
     """The unit in which masses of the response are written."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 EstimateMassUnit = Literal["g", "kg", "mg", "t"]
@@ -2289,11 +2267,9 @@ class FlightEstimateInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -2307,9 +2283,7 @@ class FlightEstimateInput(TypedDict):
     passengers: NotRequired[int | None]
     """How many people travel. One if it is left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class AirRouteInput(TypedDict):
@@ -2354,9 +2328,7 @@ class FlightEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2492,11 +2464,9 @@ class ElectricityEstimateInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -2508,9 +2478,7 @@ class ElectricityEstimateInput(TypedDict):
     country_code: NotRequired[str | None]
     """Country of the grid. Left out: the world's, or the median of all countries."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class ConsumptionInput(TypedDict):
@@ -2541,9 +2509,7 @@ class ElectricityEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2568,11 +2534,9 @@ class PassengerTransportationEstimateInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -2588,9 +2552,7 @@ class PassengerTransportationEstimateInput(TypedDict):
     passenger_transportation_travelled_at: NotRequired[dt.datetime | str | None]
     """When they travelled; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class JourneyLegInput(TypedDict):
@@ -2678,9 +2640,7 @@ class PassengerTransportationEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2726,13 +2686,11 @@ class PassengerAnnotationsInput(TypedDict):
     passenger_transportation_travelled_at: NotRequired[dt.datetime | str | None]
     """When they travelled; a day is midnight UTC."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class HotelEstimateInput(TypedDict):
@@ -2741,11 +2699,9 @@ class HotelEstimateInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -2759,9 +2715,7 @@ class HotelEstimateInput(TypedDict):
     rooms: NotRequired[int | None]
     """How many rooms. One if it is left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class HotelEstimate(Model):
@@ -2780,9 +2734,7 @@ class HotelEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2807,11 +2759,9 @@ class EmissionFactorEstimateInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -2825,9 +2775,7 @@ class EmissionFactorEstimateInput(TypedDict):
     well_to_tank: NotRequired[bool | None]
     """Whether to add the factor's well-to-tank part, if it is published apart. False if left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class ActivityInput(TypedDict):
@@ -2855,9 +2803,7 @@ class EmissionFactorEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2882,11 +2828,9 @@ class ShippingInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -2908,9 +2852,7 @@ class ShippingInput(TypedDict):
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class ShipmentInput(TypedDict):
@@ -3083,9 +3025,7 @@ class Shipping(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3275,13 +3215,11 @@ class ShippingAnnotationsInput(TypedDict):
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class MultiLegShippingInput(TypedDict):
@@ -3290,11 +3228,9 @@ class MultiLegShippingInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -3310,9 +3246,7 @@ class MultiLegShippingInput(TypedDict):
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class ShippingLegInput(TypedDict):
@@ -3344,9 +3278,7 @@ class MultiLegShipping(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3428,7 +3360,7 @@ class ShippingMethodList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[ShippingMethod]
     """The items of this page."""
 
@@ -3455,7 +3387,7 @@ class ShipmentList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Shipment]
     """The items of this page."""
 
@@ -3476,9 +3408,7 @@ class Shipment(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3511,11 +3441,9 @@ class TransactionInput(TypedDict):
     name: NotRequired[str | None]
     """What the estimate is about, in your words."""
     metadata: NotRequired[Mapping[str, Any] | None]
-    """Stored and returned exactly as given. At most 50 keys and 16 KiB."""
+    """Returned exactly as given. At most 50 keys and 16 KiB."""
     idempotency_key: NotRequired[str | None]
-    """Unique per account. The same request with the same key returns the same estimate; another request with it is
-    refused with 409.
-    """
+    """Unique per account. The same request with it returns the same estimate; another is refused with 409."""
     bundle_selection: NotRequired[Sequence[BundleChoiceInput] | None]
     """The bundles of the quote. Omit it to use the account's default selection."""
     quantity_trunc: NotRequired[QuantityUnit | None]
@@ -3535,9 +3463,7 @@ class TransactionInput(TypedDict):
     diet: NotRequired[Diet | None]
     """What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used."""
     client_account: NotRequired[ClientAccountInput | None]
-    """The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created.
-    Instead of the account header.
-    """
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class TransactionValueInput(TypedDict):
@@ -3584,9 +3510,7 @@ class Transaction(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and `errors` while
-    there is no price.
-    """
+    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3631,7 +3555,7 @@ class EmissionFactorList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[EmissionFactor]
     """The items of this page."""
 
@@ -3642,7 +3566,7 @@ class BundleList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Bundle]
     """The items of this page."""
 
@@ -3653,7 +3577,7 @@ class ProjectList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[Project]
     """The items of this page."""
 
@@ -4351,7 +4275,7 @@ class WebhookAttemptList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[WebhookAttempt]
     """The items of this page."""
 
@@ -4401,7 +4325,7 @@ class WebhookEventList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[WebhookEvent]
     """The items of this page."""
 
@@ -4463,7 +4387,7 @@ class OwnAccount(Model):
     """Always null."""
     external_pages_visibility: PagesVisibility
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: str
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4489,7 +4413,7 @@ class AccountInput(TypedDict):
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4516,7 +4440,7 @@ class OwnAccountList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[OwnAccount]
     """The items of this page."""
 
@@ -4530,7 +4454,7 @@ class AccountPutInput(TypedDict):
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4551,7 +4475,7 @@ class AccountPatchInput(TypedDict):
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4590,7 +4514,7 @@ class ClientAccount(Model):
     """Always null."""
     external_pages_visibility: PagesVisibility
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: str
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4612,7 +4536,7 @@ class ListedClientAccountList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[ListedClientAccount]
     """The items of this page."""
 
@@ -4644,7 +4568,7 @@ class ListedClientAccount(Model):
     """Always null."""
     external_pages_visibility: PagesVisibility
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: str
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4675,7 +4599,7 @@ class ClientAccountPutInput(TypedDict):
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4700,7 +4624,7 @@ class ClientAccountPatchInput(TypedDict):
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
     """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: they return 404.
+    `private`: 404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4763,7 +4687,7 @@ class AuditEntryList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[AuditEntry]
     """The items of this page."""
 
@@ -4865,7 +4789,7 @@ class ApiKeyList(Model):
     has_more: bool
     """Whether there is a next page."""
     next_cursor: str | None
-    """Pass it as `after` to get the next page. Null if there is none."""
+    """`after` of the next page. Null if there is none."""
     data: list[ApiKey]
     """The items of this page."""
 

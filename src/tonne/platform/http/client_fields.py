@@ -69,7 +69,7 @@ Metadata = Annotated[
     dict[str, Any],
     read_metadata,
     msgspec.Meta(
-        description="Stored and returned exactly as given. At most 50 keys and 16 KiB.",
+        description="Returned exactly as given. At most 50 keys and 16 KiB.",
         examples=[{"invoice": "A-17", "cost_centre": 4711}],
         extra_json_schema={"maxProperties": MAX_METADATA_KEYS, "additionalProperties": True},
     ),

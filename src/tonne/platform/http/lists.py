@@ -26,7 +26,7 @@ class ListOut(msgspec.Struct, Generic[T]):
     next_cursor: Annotated[
         str | None,
         msgspec.Meta(
-            description="Pass it as `after` to get the next page. Null if there is none.",
+            description="`after` of the next page. Null if there is none.",
             examples=["Tr9iVbG8AAABmoWpQHtvcmRfMDZndHY2N3BqZ2RzZzUwcWpuZmZndTVmaW8"],
         ),
     ]

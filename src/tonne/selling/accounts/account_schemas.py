@@ -59,7 +59,7 @@ HANDLE = described(
 )
 VISIBILITY = described(
     "Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list "
-    "them; `private`: they return 404.",
+    "them; `private`: 404.",
     example="public",
     label="Public pages",
     hint="The Sustainability page, its badge and public certificates. Search engines are asked not to list "

@@ -35,8 +35,8 @@ class CommonIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Annotated[
             IdempotencyKey,
             Meta(
-                description="Unique per account. The same request with the same key returns the same estimate; "
-                "another request with it is refused with 409."
+                description="Unique per account. The same request with it returns the same estimate; another is "
+                "refused with 409."
             ),
         ]
         | None
@@ -87,8 +87,8 @@ AS_SENT = Meta(description="The request that this version was calculated from, a
 EstimateQuoteOut = Annotated[
     Any,
     Meta(
-        description="What offsetting the estimate costs now: a quote as orders have it, or an object with `error` and "
-        "`errors` while there is no price.",
+        description="What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is "
+        "no price.",
         extra_json_schema=any_of(QuoteOut, RefusalOut),
     ),
 ]

@@ -155,9 +155,8 @@ class OrderOut(msgspec.Struct):
     billing_adjustment: Annotated[
         Adjustment | None,
         Meta(
-            description="What billing it together with other orders takes off `total_cost`: the sum of all is rounded "
-            "once, not each order. Zero or negative; `0.00` for an order with a document of its own. Null until "
-            "placed, or until billed together.",
+            description="What billing it with other orders takes off `total_cost`, because only their sum is rounded. "
+            "Zero or negative; zero if it has a document of its own. Null as long as `tax`.",
             examples=["0.00"],
         ),
     ]
@@ -177,12 +176,11 @@ class OrderOut(msgspec.Struct):
     hold_reason: Annotated[
         model.HoldReason | msgspec.UnsetType,
         Meta(
-            description="Present only while a `placed` order is on hold. `credit_limit_reached`: its account has "
-            "credit, and with it unpaid orders would exceed the limit. The order is fulfilled as soon as it is paid, "
-            "or others are, or the limit is raised. `buyer_details_missing`: its invoice needs the address of your "
-            "organisation, which somebody enters in the dashboard. `vat_check_missing`: its invoice needs a check of "
-            "the VAT id of your organisation. `exchange_rate_missing`: its invoice needs the exchange rate for its "
-            "tax. The seller sees to both.",
+            description="Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid "
+            "orders would exceed the credit of its account. Fulfilled once it or others are paid, or the limit is "
+            "raised. Its invoice lacks: `buyer_details_missing`: the address of your organisation (enter it in the "
+            "dashboard); `vat_check_missing`: a check of its VAT id; `exchange_rate_missing`: the rate for the tax. "
+            "The seller sees to the last two.",
         ),
     ] = msgspec.UNSET
     quote_id: Annotated[

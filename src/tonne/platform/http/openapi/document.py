@@ -21,8 +21,7 @@ from tonne.platform.values.errors import Invalid, TonneError
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 _CLIENT_ACCOUNT = (
-    "The client account to do this for, found by `idempotency_key` or else `handle` (one is required), or created. "
-    "Instead of the account header."
+    "Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."
 )
 # Invalid: unknown query parameters are refused everywhere.
 _ERRORS = (Invalid, http_errors.InternalError, http_errors.ServiceUnavailable)
@@ -33,7 +32,7 @@ _KEY_ERRORS = (
 _BODY_ERRORS = (http_errors.BodyTooLarge, http_errors.MediaTypeInvalid, http_errors.BodyTimeout)
 _COMMON = {*_ERRORS, *_KEY_ERRORS, *_BODY_ERRORS}
 _OF_RECEIVERS = {
-    "2XX": "Acknowledges all events of the request. Respond within 30 seconds.",
+    "2XX": "Acknowledges all events of the request, within 30 seconds.",
     "default": "The events are sent again later, in the same order.",
 }
 
@@ -201,8 +200,8 @@ def _changed(example: Any, changes: Mapping[str, Any]) -> Any:
 
 def _success(route: Route, status: int) -> str:
     if status == 200 and route.is_idempotent_creation:
-        first = " For 24 hours it is the first response." if route.creates else ""
-        return f"The idempotency key was used before. Returns the original in its current state.{first}"
+        first = " For 24 hours: the first response." if route.creates else ""
+        return f"The key was used before: the original in its current state.{first}"
     if status == 304:
         return "Nothing has changed since the response with the tag of `If-None-Match`. The response has no body."
     return "Done. The response has no body." if status == 204 else "Done."

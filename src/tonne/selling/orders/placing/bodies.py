@@ -30,8 +30,8 @@ def _read_value(value: Any) -> str:
 Selection = Annotated[
     list[BundleChoiceIn],
     Meta(
-        description="The bundles to buy and their percentages. Without percentages the amount is split equally. "
-        "Omit it to use the account's default selection.",
+        description="The bundles to buy and their percentages; without percentages in equal parts. Omit it for the "
+        "account's default selection.",
         min_length=1,
     ),
 ]
@@ -40,13 +40,13 @@ TRUNC = Meta(
     examples=["kg"],
 )
 REJECT = Meta(
-    description="Refuse the order with `insufficient_available_quantity` if supply does not cover it now, or with "
-    "`price_unavailable` if there is no price now. Otherwise such an order is accepted and waits.",
+    description="Refuse the order if supply does not cover it now (`insufficient_available_quantity`) or there is no "
+    "price now (`price_unavailable`). Otherwise it waits.",
     examples=[False],
 )
 _QUOTE = Meta(
     max_length=100,
-    description="Id of a locked quote: the order costs exactly what was quoted. The amount must be that of the quote; "
+    description="Id of a locked quote, which fixes the price. The amount must be that of the quote; "
     "`bundle_selection` and `quantity_trunc` may be omitted.",
     examples=["quo_06gtv1alff3htg9thvlvj59t20"],
 )
