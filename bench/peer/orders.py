@@ -296,19 +296,7 @@ def order_document(order: Sequence[Any], lines: Sequence[Sequence[Any]]) -> dict
         "quantity": _tonnes(quantity_grams),
         "payment_method": payment_method,
         "created_at": _wire_time(created_at),
-        "bundles": [
-            {
-                "bundle_id": bundle_id,
-                "bundle_name": name,
-                "primary_image": image,
-                "quantity": _tonnes(grams),
-                "unit_price": _money(net),
-                "gross_unit_price": _money(gross),
-                "offset_cost": _money(cost),
-                "insufficient_available_quantity": is_short,
-            }
-            for bundle_id, name, image, grams, net, gross, cost, is_short in lines
-        ],
+        "bundles": [_bundle(line) for line in lines],
         "projects": [],
         "certificate": None,
         "public_certificate_url": None,
@@ -327,6 +315,20 @@ def order_document(order: Sequence[Any], lines: Sequence[Sequence[Any]]) -> dict
         "failure_reason": failure_reason,
         "cancellation_reason": cancellation_reason,
         "beneficiary": {"name": beneficiary},
+    }
+
+
+def _bundle(line: Any) -> dict[str, Any]:
+    bundle_id, name, image, grams, net, gross, cost, is_short = line
+    return {
+        "bundle_id": bundle_id,
+        "bundle_name": name,
+        "primary_image": image,
+        "quantity": _tonnes(grams),
+        "unit_price": _money(net),
+        "gross_unit_price": _money(gross),
+        "offset_cost": _money(cost),
+        "insufficient_available_quantity": is_short,
     }
 
 
