@@ -24,14 +24,21 @@ INSERT INTO webhooks (organisation_id, mode, id, url, created_at, secret_box, se
 VALUES ($1, 'test', 'wh_1', $2, now(), '', 'abcd', 0, now() + interval '1 day', now())
 """
 GROUP = """
-INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor,
+INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, exact_cost,
                             next_attempt_at)
-VALUES ('bgr_1', $1, 'test', 'EUR', 'threshold', 5000000, 1234, 1234567, now() + interval '1 day')
+VALUES ('bgr_1', $1, 'test', 'EUR', 'threshold', 5000000, 1234, 1234567000000, now() + interval '1 day')
 """
 INVOICE = """
+WITH document AS (
+    INSERT INTO tax_documents (id, kind, mode, series, number, reference, organisation_id, currency, total_minor,
+                               issued_on, record, tax_lines, created_at)
+    VALUES ('inv_1', 'invoice', 'test', 'TN', 1, 'TN-TEST-1', $1, 'EUR', 100, '2026-01-01', '', '{}', now())
+    RETURNING *
+)
 INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
-                      record, created_at)
-VALUES ('inv_1', $1, 'test', 1, 'TN-TEST-1', 'EUR', 100, 'open', '2026-01-01', '2026-01-31', '', now())
+                      created_at)
+SELECT id, organisation_id, mode, number, reference, currency, total_minor, 'open', issued_on, '2026-01-31', now()
+FROM document
 """
 
 

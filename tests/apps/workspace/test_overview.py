@@ -155,14 +155,20 @@ INSERT INTO charges (account_id, id, order_id, organisation_id, mode, attempt, g
 VALUES ($1, $2, $3, $4, 'test', $5, 'simulated', 'none', 100, 'EUR', $6, $7, now(), now())
 """
 INVOICE = """
+WITH document AS (
+    INSERT INTO tax_documents (id, kind, mode, series, number, reference, organisation_id, currency, total_minor,
+                               issued_on, record, tax_lines, created_at)
+    VALUES ('inv_1', 'invoice', 'test', 'TN', 1, 'TN-TEST-1', $1, 'EUR', 100, $2, '', '{}', now())
+    RETURNING *
+)
 INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,
-                      record, created_at)
-VALUES ('inv_1', $1, 'test', 1, 'TN-TEST-1', 'EUR', 100, 'open', $2, $3, '', now())
+                      created_at)
+SELECT id, organisation_id, mode, number, reference, currency, total_minor, 'open', issued_on, $3, now() FROM document
 """
 GROUP = """
-INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, total_minor,
+INSERT INTO billing_groups (id, organisation_id, mode, currency, billing, threshold_minor, order_count, exact_cost,
                             next_attempt_at)
-VALUES ('bgr_1', $1, 'test', 'EUR', 'monthly', 0, 3, 123456, $2)
+VALUES ('bgr_1', $1, 'test', 'EUR', 'monthly', 0, 3, 123456000000, $2)
 """
 
 

@@ -182,10 +182,13 @@ ROWS = {
     "currency, purpose, reason, state, requested_by, created_at, next_attempt_at) "
     "SELECT account_id, 'rfd_1', id, organisation_id, mode, 'card', 'chg_1', 1, 'EUR', 'goodwill', 'x', 'due', '', "
     "now(), now() FROM orders",
-    "invoices": "INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, "
-    "total_minor, status, issued_on, due_on, record, created_at, next_attempt_at) "
-    "SELECT 'inv_1', organisation_id, mode, 1, 'TN-TEST-1', 'EUR', 1, 'open', now(), now(), '', now(), now() "
-    "FROM orders",
+    "invoices": "WITH document AS (INSERT INTO tax_documents (id, kind, mode, series, number, reference, "
+    "organisation_id, currency, total_minor, issued_on, record, tax_lines, created_at) "
+    "SELECT 'inv_1', 'invoice', mode, 'TN', 1, 'TN-TEST-1', organisation_id, 'EUR', 1, now(), '', '{}', now() "
+    "FROM orders RETURNING *) INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, "
+    "total_minor, status, issued_on, due_on, created_at, next_attempt_at) "
+    "SELECT id, organisation_id, mode, number, reference, currency, total_minor, 'open', issued_on, issued_on, "
+    "now(), now() FROM document",
     "bank_transfers": "INSERT INTO bank_transfers (id, mode, booked_on, amount_minor, currency, payer, "
     "reference, state, imported_at, imported_by) "
     "VALUES ('trf_1', 'test', now(), 1, 'EUR', '', '', 'unmatched', now(), '')",

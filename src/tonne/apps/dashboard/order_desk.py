@@ -238,7 +238,7 @@ def _allowed(viewer: OrderViewer, view: OrderView) -> dict[str, Any]:
     mails = {
         OrderMail.RECEIPT: order.payment_state is not PaymentState.UNPAID and payer_of(order) is not None,
         OrderMail.CERTIFICATE: order.status is OrderStatus.COMPLETE and order.email is not None,
-        OrderMail.INVOICE: invoice is not None,
+        OrderMail.INVOICE: invoice is not None and (not invoice.is_prepaid or order.email is None),
     }
     may_refund = has_money and (view.allows_refunds or _is_operator(viewer))
     refundable = view.money.refundable_minor

@@ -115,7 +115,8 @@ async def _send(
                 return [f"certificate to {order.email}"]
         case OrderMail.INVOICE:
             invoice = await find_invoice(tx, order.scope, order.id)
-            if invoice is not None:
+            # It would go to the admins: the document of a sale at checkout is not theirs.
+            if invoice is not None and (not invoice.is_prepaid or order.email is None):
                 recipients = await resend_invoice(tx, invoice, settings=settings, by=by)
                 return [f"invoice {invoice.reference} to {', '.join(recipients)}"]
         case _:
