@@ -157,6 +157,16 @@ async def _unmailed(desk: Desk) -> str:
     return "TN-LIVE-000001"
 
 
+async def _undocumented(desk: Desk) -> str:
+    order = await desk.order(PAID)
+    await desk.execute(
+        "INSERT INTO due_documents (account_id, order_id, organisation_id, mode, paid_at, next_attempt_at) "
+        "SELECT account_id, id, organisation_id, mode, $1, $1 FROM orders ON CONFLICT DO NOTHING",
+        desk.clock(),
+    )
+    return order.id
+
+
 async def _partly_paid(desk: Desk) -> str:
     await desk.transfer(await desk.invoice(), "part_payment")
     return "TN-LIVE-000001"
@@ -290,6 +300,7 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_pending, timedelta(days=2), "live charges have an outcome within two days"),
     (_unconfirmed, timedelta(days=5), "live payments are confirmed at least two days before the end"),
     (_unmailed, timedelta(hours=1), "live invoices are mailed within an hour"),
+    (_undocumented, timedelta(hours=1), "live card payments have their document within an hour"),
     (_partly_paid, timedelta(days=7), "partly paid invoices are paid in full within a week"),
     (_unmatched, timedelta(days=3), "unmatched live bank transfers are resolved within three days"),
     (_unpaid_return, timedelta(days=3), "live bank refunds are made within three days"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.apps.cli.story import ECB_RATES, HISTORY, PAYOUTS, Story, Words
+from tests.apps.cli.story import CHART, ECB_RATES, HISTORY, PAYOUTS, Story, Words
 from tests.apps.cli.test_output import READING_COMMANDS
 from tests.support.api_client import ApiClient
 from tests.support.world import SELLER, World
@@ -38,6 +38,8 @@ class Reading(Story):
         self.run("catalogue", "import-lots", *(await self.import_lots()))
         self.run("payout", "import", self.file("payouts.csv", PAYOUTS))
         self.run("org", "add-admin", *(await self.organisation("ada@ours.test")))
+        self.run("books", "close", "2020-01", "--mode", "test")
+        self.run("books", "chart", "import", self.file("chart.csv", CHART), "--consultant", "1001", "--client", "7")
         self.run("tax", "vat-check", "record", VAT_ID, "--outcome", "valid")
         self.run("rates", "import-ecb", self.file("eurofxref.csv", ECB_RATES))
         self.run("signing-keys", "rotate", "log")
@@ -71,6 +73,8 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "tax rates show": lambda story: story.words(),
     "tax vat-check list": lambda story: story.words(VAT_ID),
     "rates show": lambda story: story.words(),
+    "books list": lambda story: story.words("--mode", "test"),
+    "books chart show": lambda story: story.words(),
     "org list": lambda story: story.words(),
     "org show": lambda story: story.organisation(),
     "account list": lambda story: story.organisation(),

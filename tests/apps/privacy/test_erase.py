@@ -223,6 +223,8 @@ async def test_a_person_with_open_business_is_not_erased(persons: Persons) -> No
     await persons.shopper.pay(address)
     with pytest.raises(PersonInUse, match=r"Order ord_\w+ is paid\."):
         await persons.erase()
+    with pytest.raises(PersonInUse, match=r"The document of order ord_\w+ is not issued yet\."):
+        await persons.erase()
     await persons.services.allocate_orders.run_once()
     await persons.services.allocate_orders.run_once()
     assert await persons.fetchval("SELECT status FROM orders") == "complete"

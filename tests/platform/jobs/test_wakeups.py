@@ -32,7 +32,7 @@ def test_every_kind_of_work_has_a_job() -> None:
     [
         ({WorkKind.EVENTS}, {"deliver_webhooks"}),
         ({WorkKind.TEST_CHARGES}, {"charge_test_cards", "charge_test_invoices"}),
-        ({WorkKind.PAID_ORDERS, WorkKind.MAILS}, {"allocate_orders", "send_mails"}),
+        ({WorkKind.PAID_ORDERS, WorkKind.MAILS}, {"allocate_orders", "issue_documents", "send_mails"}),
         (set(), set()),
     ],
 )

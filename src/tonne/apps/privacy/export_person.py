@@ -14,6 +14,7 @@ from tonne.apps.privacy.model import Found, FoundBy, Item, Person, Search, redac
 from tonne.channels.checkout.model import CheckoutStatus
 from tonne.channels.checkout.person_store import CheckoutTexts, list_texts, scan_checkouts
 from tonne.money.bank.person_store import list_of_payer_any_account
+from tonne.money.invoices.issuing.due_document_store import list_without_document
 from tonne.money.refunds.person_store import list_refund_ids, list_unfinished
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.person_store import PersonMail, list_mails_about, list_mails_to
@@ -83,6 +84,10 @@ async def list_blockers(connection: Connection, found: Found) -> list[str]:
         blockers += [
             f"The refund or dispute of order {id_} is not finished."
             for id_ in await list_unfinished(connection, scope, ids)
+        ]
+        blockers += [
+            f"The document of order {id_} is not issued yet."
+            for id_ in await list_without_document(connection, scope, ids)
         ]
         blockers += [
             f"A mail about order {id_} is not sent yet." for id_ in await list_unmailed(connection, scope, ids)

@@ -42,7 +42,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "issue_consolidated_invoices": _wakeups(
         [_KIND.BILLING_GROUPS], _KIND.EVENTS, _KIND.INVOICES, _KIND.MAILS, *_CHARGES
     ),
-    "issue_documents": _wakeups([_KIND.PAID_ORDERS], _KIND.EVENTS),
+    "issue_documents": _wakeups([_KIND.PAID_ORDERS], _KIND.EVENTS, _KIND.INVOICES, _KIND.CREDIT_NOTES),
     "render_documents": _wakeups([_KIND.INVOICES, _KIND.CREDIT_NOTES], _KIND.INVOICES),
     "follow_up_invoices": _wakeups([_KIND.INVOICES], _KIND.EVENTS, _KIND.CREDIT_NOTES, _KIND.REFUNDS, _KIND.MAILS),
     "mail_credit_notes": _wakeups([_KIND.CREDIT_NOTES], _KIND.MAILS),
@@ -68,6 +68,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "fold_order_totals": _wakeups([]),
     "fold_estimate_counts": _wakeups([]),
     "count_metadata": _wakeups([]),
+    "check_vat_ids": _wakeups([]),
     "fold_link_counts": _wakeups([]),
     "note_supply": _wakeups([]),
     "prune_requests": _wakeups([]),

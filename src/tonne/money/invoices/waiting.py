@@ -45,7 +45,7 @@ QUEUES = (
     # Those that are held back are due again a minute later.
     queue_of("documents", "due_documents WHERE next_attempt_at <= now() ORDER BY next_attempt_at", since="paid_at"),
     # Many at the end of a month: an alert of its own says when they take too long.
-    queue_of("document_files", "unrendered_documents", due=None),
+    queue_of("document_files", "unrendered_documents ORDER BY next_attempt_at", due=None),
     # For the operator: money that no invoice expects.
     queue_of(
         "bank_transfers",

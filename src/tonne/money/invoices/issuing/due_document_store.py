@@ -103,3 +103,11 @@ FIND_DUE = "SELECT account_id, order_id, paid_at, held_by FROM due_documents WHE
 async def find_due_document(connection: Connection, scope: Scope, order_id: str) -> DueDocument | None:
     row = await connection.fetchrow(FIND_DUE, scope.account_id, order_id)
     return optional(lambda found: value_of(DueDocument, found), row)
+
+
+LIST_WITHOUT_DOCUMENT = "SELECT order_id FROM due_documents WHERE account_id = $1 AND order_id = ANY ($2::text[])"
+
+
+async def list_without_document(connection: Connection, scope: Scope, order_ids: Sequence[str]) -> list[str]:
+    """Those of these orders that are paid, and whose document is still to be issued."""
+    return [row["order_id"] for row in await connection.fetch(LIST_WITHOUT_DOCUMENT, scope.account_id, order_ids)]
