@@ -162,6 +162,12 @@ async def test_queues_show_what_waits_and_for_how_long(api: ApiClient, services:
     assert total(samples, "tonne_queue_read_success") == 1
 
 
+DOCUMENT = (
+    "WITH document AS (INSERT INTO tax_documents (id, kind, mode, series, number, reference, organisation_id, "
+    "currency, total_minor, issued_on, record, tax_lines, created_at) "
+    "SELECT 'inv_1', 'invoice', mode, 'TN', 1, 'TN-TEST-1', organisation_id, 'EUR', 1, now(), '', '{}', now() "
+    "FROM orders RETURNING *) "
+)
 # What one row of each queue is made of, in test mode. The order and the webhook exist already.
 ROWS = {
     "mails": "INSERT INTO mails (id, organisation_id, recipients, message, created_at, next_attempt_at) "
@@ -182,13 +188,13 @@ ROWS = {
     "currency, purpose, reason, state, requested_by, created_at, next_attempt_at) "
     "SELECT account_id, 'rfd_1', id, organisation_id, mode, 'card', 'chg_1', 1, 'EUR', 'goodwill', 'x', 'due', '', "
     "now(), now() FROM orders",
-    "invoices": "WITH document AS (INSERT INTO tax_documents (id, kind, mode, series, number, reference, "
-    "organisation_id, currency, total_minor, issued_on, record, tax_lines, created_at) "
-    "SELECT 'inv_1', 'invoice', mode, 'TN', 1, 'TN-TEST-1', organisation_id, 'EUR', 1, now(), '', '{}', now() "
-    "FROM orders RETURNING *) INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, "
-    "total_minor, status, issued_on, due_on, created_at, next_attempt_at) "
-    "SELECT id, organisation_id, mode, number, reference, currency, total_minor, 'open', issued_on, issued_on, "
-    "now(), now() FROM document",
+    "invoices": DOCUMENT + "INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, "  # noqa: S608 - a constant
+    "total_minor, status, issued_on, due_on, created_at, next_attempt_at) SELECT id, organisation_id, mode, number, "
+    "reference, currency, total_minor, 'open', issued_on, issued_on, created_at, created_at FROM document",
+    "documents": "INSERT INTO due_documents (account_id, order_id, organisation_id, mode, paid_at, next_attempt_at) "
+    "SELECT account_id, id, organisation_id, mode, now(), now() FROM orders",
+    "document_files": DOCUMENT + "INSERT INTO unrendered_documents (document_id, mode, created_at, next_attempt_at) "  # noqa: S608 - a constant
+    "SELECT id, mode, created_at, created_at FROM document",
     "bank_transfers": "INSERT INTO bank_transfers (id, mode, booked_on, amount_minor, currency, payer, "
     "reference, state, imported_at, imported_by) "
     "VALUES ('trf_1', 'test', now(), 1, 'EUR', '', '', 'unmatched', now(), '')",
