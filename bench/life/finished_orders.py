@@ -73,9 +73,10 @@ CREATE UNLOGGED TABLE bench_lots AS
 SELECT each.position, each.line_position, each.quantity_grams, each.project_id, project.registry,
        project.registry_project_id, lot.mode, lot.vintage, lot.country, lot.status, lot.retired_on, lot.organisation_id,
        lot.beneficiary, 'TEST-BENCH-' || {first} || '-' || each.position AS block,
+       project.granularity_grams AS unit,
        'lot_' || lpad('{first}' || lpad(each.position::text, 2, '0'), 26, '0') AS lot_id,
        lpad('{first}' || lpad(each.position::text, 2, '0'), 14, '0') AS parcel_prefix,
-       ({count}::bigint * each.quantity_grams + 999999) / 1000000 AS tonnes
+       ({count}::bigint * each.quantity_grams + project.granularity_grams - 1) / project.granularity_grams AS units
 FROM order_projects each
 JOIN LATERAL (
     SELECT lot.mode, lot.vintage, lot.country, lot.status, parcel.retired_on, share.organisation_id, share.beneficiary
@@ -90,12 +91,15 @@ WHERE {rows}
 """
 INSERT_LOTS = """
 WITH block AS (
-    INSERT INTO serial_blocks (registry, block) SELECT registry, block FROM bench_lots RETURNING number, block
+    INSERT INTO serial_blocks (namespace) SELECT named.namespace FROM bench_lots CROSS JOIN LATERAL (
+        SELECT upper(regexp_replace(registry, '[^A-Za-z]', '', 'g')) || ' ' || replace(block, '-', '') AS namespace
+    ) named RETURNING number, namespace
 )
-INSERT INTO lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country, status,
-                  allocated_grams, created_at)
-SELECT mode, lot_id, project_id, vintage, number, 1, tonnes, country, status, tonnes * 1000000, now()
-FROM bench_lots JOIN block USING (block)
+INSERT INTO lots (mode, id, project_id, vintage, serial, serial_block, first_number, last_number, unit_grams,
+                  quantity_grams, country, status, allocated_grams, created_at)
+SELECT mode, lot_id, project_id, vintage, block || ' 1–' || units, number, 1, units, unit, units * unit, country,
+       status, units * unit, now()
+FROM bench_lots JOIN block ON block.namespace LIKE '% ' || replace(bench_lots.block, '-', '')
 """
 
 
@@ -139,20 +143,20 @@ async def _copy_charges(connection: Connection, order: OrderTemplate) -> None:
 INSERT_PARCELS = """
 INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, account_id,
                      beneficiary, in_service_name, status, opened_at, retired_on, retired_at)
-SELECT mode, 'par_' || parcel_prefix || lpad(unit::text, 12, '0'), lot_id, project_id, unit * 1000000, 1000000,
-       least(1000000, $1::bigint * quantity_grams - unit * 1000000), NULL, 'Tonne', true, 'retired', now(),
+SELECT mode, 'par_' || parcel_prefix || lpad(number::text, 12, '0'), lot_id, project_id, number * unit, unit,
+       least(unit, $1::bigint * quantity_grams - number * unit), NULL, 'Tonne', true, 'retired', now(),
        retired_on, now()
-FROM bench_lots CROSS JOIN generate_series(0, tonnes - 1) AS unit
+FROM bench_lots CROSS JOIN generate_series(0, units - 1) AS number
 """
 INSERT_SHARES = """
 INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams)
 SELECT piece.account_id, piece.order_id, piece.line_position, piece.mode,
-       'par_' || piece.parcel_prefix || lpad(unit::text, 12, '0'), piece.organisation_id, piece.beneficiary,
-       least(piece.start + piece.quantity_grams, (unit + 1) * 1000000) - greatest(piece.start, unit * 1000000)
+       'par_' || piece.parcel_prefix || lpad(number::text, 12, '0'), piece.organisation_id, piece.beneficiary,
+       least(piece.start + piece.quantity_grams, (number + 1) * piece.unit) - greatest(piece.start, number * piece.unit)
 FROM (SELECT copy.account_id, copy.order_id, copy.organisation_id, lot.line_position, lot.mode, lot.parcel_prefix,
-             lot.quantity_grams, lot.beneficiary, (copy.number - $1::bigint) * lot.quantity_grams AS start
+             lot.quantity_grams, lot.unit, lot.beneficiary, (copy.number - $1::bigint) * lot.quantity_grams AS start
       FROM bench_copies copy CROSS JOIN bench_lots lot) piece
-CROSS JOIN LATERAL generate_series(piece.start / 1000000, (piece.start + piece.quantity_grams - 1) / 1000000) AS unit
+CROSS JOIN LATERAL generate_series(piece.start / unit, (piece.start + piece.quantity_grams - 1) / unit) AS number
 """
 CERTIFICATE = "SELECT number, record FROM certificates WHERE order_id = $1"
 LINES_OF_COPIES = """

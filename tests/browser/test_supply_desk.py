@@ -15,7 +15,7 @@ from tonne.platform.values.context import Mode, utc_now
 LONG = "Gesellschaft für nachhaltige Mobilität und Logistik mbH & Co. KG"
 COSTS = (
     "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,retired_on,"
-    "unit_cost,cost_currency\nVerra,VCS1,2023,9731-VCS-VCU-2023,1,1200,held,,,6.10,EUR"
+    "unit_cost,cost_currency\nOur Registry,VCS1,2023,9731-VCS-VCU-2023,1,1200,held,,,6.10,EUR"
 )
 
 

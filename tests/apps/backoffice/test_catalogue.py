@@ -18,7 +18,8 @@ from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 CATALOGUE = "/operator/live/catalogue"
 LOTS = (
     "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,retired_on,"
-    "unit_cost,cost_currency\nVerra,VCS1,2021,B-1,1,10,held,,,6.00,EUR\nVerra,VCS2,2021,B-2,1,10,held,,,10.00,EUR"
+    "unit_cost,cost_currency\nOur Registry,VCS1,2021,B-1,1,10,held,,,6.00,EUR\n"
+    "Our Registry,VCS2,2021,B-2,1,10,held,,,10.00,EUR"
 )
 
 

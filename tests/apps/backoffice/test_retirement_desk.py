@@ -76,7 +76,7 @@ async def test_lines_are_confirmed_in_a_form(olga: Person, shop: Shop) -> None:
     asked = words(await olga.get(preview))
     assert "2 parcels of 4 t are recorded as retired" in asked
     assert "RET-2026-77" in asked
-    assert f"live-VCS1-1 101 to 102 Ada 2026-11-01 {PAGE}" in asked
+    assert f"live-VCS1-1 101–102 Ada 2026-11-01 {PAGE}" in asked
     assert "2 orders have a share of these credits" in asked
     done = await olga.submit(f"{preview}/apply")
     assert done.headers["location"] == preview

@@ -64,17 +64,17 @@ async def test_lots_are_imported_after_a_preview(olga: Person, shop: Shop, clock
     await shop.work()
     path = f"{SUPPLY}/import"
     assert "Choose a CSV file" in words(await upload(olga, SUPPLY, path))
-    bad = f"{HEADS}\nVerra,VCS1,20x1,BLOCK-9,1,10,held,,\nVerra,NOPE,2021,BLOCK-9,11,20,held,,"
+    bad = f"{HEADS}\nOur Registry,VCS1,20x1,BLOCK-9,1,10,held,,\nOur Registry,NOPE,2021,BLOCK-9,11,20,held,,"
     wrong = (await upload(olga, SUPPLY, path, ("lots", "may.csv", bad))).headers["location"]
     problems = words(await olga.get(wrong))
     assert "2 problems" in problems
     assert "may.csv 2 vintage" in problems
     assert "may.csv 3 registry_project_id" in problems
-    good = f"{HEADS}\nVerra,VCS1,2021,BLOCK-9,1,10,held,,"
+    good = f"{HEADS}\nOur Registry,VCS1,2021,BLOCK-9,1,10,held,,"
     preview = (await upload(olga, SUPPLY, path, ("lots", "may.csv", good))).headers["location"]
     shown = words(await olga.get(preview))
     assert "may.csv: 1 new, 0 changed" in shown
-    assert "Verra BLOCK-9 1 to 10" in shown
+    assert "Our Registry BLOCK-9 1–10" in shown
     assert await actions_of_users(shop) == []
     done = await olga.submit(f"{preview}/apply")
     assert "Orders that wait for supply are served" in words(await olga.get(done.headers["location"]))

@@ -22,8 +22,8 @@ TAXED_SELLER = {**SELLER, "seller_country": "DE", "seller_vat_id": "DE136695976"
 KEYS = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
 PRICES = "slug,name,description,primary_image,unit_price,enabled,position\nnew-wind,New wind,,,7.00,true,9\n"
 LOTS = (
-    "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,retired_on\n"
-    "{project},2021,COMPLETENESS,1,10,held,,\n"
+    "registry,registry_project_id,vintage,serial,status,retirement_url,retired_on\n"
+    "Verra,VCS1340,2021,TEST-99-1-10-VCS-VCU-1-VER-ET-14-1340-01012021-31122021-0,held,,\n"
 )
 FACTORS = (
     "id,category,activity,unit,kg_co2e_per_unit,well_to_tank_kg_co2e_per_unit,region,year,source,licence\n"
@@ -206,13 +206,10 @@ class Story:
         return (await self.fetch("SELECT import_id FROM history_orders LIMIT 1"),)
 
     async def import_lots(self) -> Words:
-        row = await self.fetch(
-            "SELECT registry || ',' || registry_project_id FROM projects WHERE mode = 'live' LIMIT 1"
-        )
-        return (self.file("new lots.csv", LOTS.format(project=row)), "--mode", "live")
+        return (self.file("new lots.csv", LOTS), "--mode", "live")
 
     async def withdrawn_lot(self) -> Words:
-        sql = "SELECT lots.id FROM lots JOIN serial_blocks ON number = serial_block WHERE block = 'COMPLETENESS'"
+        sql = "SELECT lots.id FROM lots WHERE serial LIKE 'TEST-99-%'"
         return (await self.fetch(sql), "--reason", "Sold twice")
 
     async def open_unit(self) -> Words:

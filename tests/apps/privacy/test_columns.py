@@ -103,7 +103,7 @@ KEPT = {
     "log_tiles": {"hashes": "of salted hashes"},
     "logs": {"closed_reason": OPERATOR, "origin previous_head refusal": SERVICE},
     "lot_cases": {"certificate_number": "a random number"},
-    "lots": {"block_spelling cost_currency country methodology retirement_url": SELLER, "invalid_reason": OPERATOR},
+    "lots": {"cost_currency country methodology retirement_url serial": SELLER, "invalid_reason": OPERATOR},
     "mails": {"held_reason": "one of our own sentences"},
     "closed_months": {
         "balances number_ranges digests": "sums and numbers",
@@ -156,7 +156,7 @@ KEPT = {
     "retired_vintages": {"registry registry_project_id": SELLER},
     "return_batches": {"content own_iban": ACCOUNTING},
     "schema_migrations": {"checksum name": SERVICE},
-    "serial_blocks": {"block canonical registry": SELLER},
+    "serial_blocks": {"namespace": SELLER},
     "pictures": {"content digest size": SELLER},
     "operation_runs": {"operation": SERVICE},
     "service_holds": {"reason": OPERATOR},
@@ -212,7 +212,7 @@ KEPT = {
     "webhook_attempts": {"error": "one of our own sentences, or the network's"},
     "webhook_scopes": {"account_ids event_types": OWN},
     "webhooks": {"account_ids disabled_reason event_types secret_last_four url": OWN},
-    "withdrawn_lots": {"cost_currency country methodology retirement_url serial_block": SELLER, "reason": OPERATOR},
+    "withdrawn_lots": {"cost_currency country methodology retirement_url serial": SELLER, "reason": OPERATOR},
     "worker_reports": {"jobs worker": SERVICE},
     "write_offs": {"reason undo_reason": OPERATOR},
 }

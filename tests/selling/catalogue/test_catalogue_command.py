@@ -67,7 +67,9 @@ def test_lots_can_be_imported_from_a_file_with_any_name(operator: Operator, tmp_
     operator.import_demo()
     header = (DEMO / "lots.csv").read_text().splitlines()[0]
     supply = tmp_path / "supply of May.csv"
-    supply.write_text(f"{header}\nVerra,VCS1340,2021,MAY,1,100,held,,\n")
+    supply.write_text(
+        f"{header}\nVerra,VCS1340,2021,TEST-99-1-100-VCS-VCU-1-VER-ET-14-1340-01012021-31122021-0,100,held,,\n"
+    )
     assert "version 2" in operator.run("import-lots", "--mode", "test", supply).output
     assert operator.run("import", "--mode", "test", supply).exit_code == 1
 

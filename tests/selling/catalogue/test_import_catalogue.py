@@ -24,8 +24,8 @@ from tonne.supply.stock.lots.import_lots import import_files
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 TABLES = ("catalogues", "projects", "bundles", "bundle_projects", "exchange_rates", "serial_blocks", "lots")
 PROJECTS = """registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams
-Verra,VCS1,Old forest,Peru,Forest,VM1,avoidance,1000000
-Verra,VCS2,Wind farm,Chile,Wind,,avoidance,1000000
+Our Registry,VCS1,Old forest,Peru,Forest,VM1,avoidance,1000000
+Our Registry,VCS2,Wind farm,Chile,Wind,,avoidance,1000000
 """
 BUNDLES = """slug,name,description,primary_image,unit_price,enabled,position
 forest,Forest,Trees.,/images/forest.svg,12.65,true,1
@@ -38,7 +38,7 @@ LOT_HEADER = (
 
 
 def lots(*lines: str) -> dict[FileKind, str]:
-    return {FileKind.LOTS: LOT_HEADER + "".join(f"Verra,VCS1,2021,{line},held,,\n" for line in lines)}
+    return {FileKind.LOTS: LOT_HEADER + "".join(f"Our Registry,VCS1,2021,{line},held,,\n" for line in lines)}
 
 
 def bundle_projects(*lines: str) -> dict[FileKind, str]:
@@ -111,14 +111,14 @@ async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Databas
         bundles = await tx.fetch("SELECT id, unit_price_minor, enabled FROM bundles")
         selection = json.loads(await tx.fetchval("SELECT default_bundle_selection FROM catalogues"))
         rates = await tx.fetch("SELECT quote FROM exchange_rates WHERE base = 'EUR' AND as_of < $1", NOW)
-        blocks = await tx.fetch("SELECT block FROM serial_blocks")
+        blocks = await tx.fetch("SELECT serial FROM lots")
     assert len(bundles) >= 6
     assert [bundle["enabled"] for bundle in bundles].count(False) == 1
     assert {690, 1265, 25000} <= {bundle["unit_price_minor"] for bundle in bundles}
     assert {choice["bundle_id"] for choice in selection} < {bundle["id"] for bundle in bundles if bundle["enabled"]}
     assert [choice["percentage"] for choice in selection] == ["60", "40"]
     assert {row["quote"] for row in rates} == {"USD", "GBP", "JPY", "CHF", "KWD", "SEK", "ISK"}
-    assert all(row["block"].startswith("TEST-LIVE-") for row in blocks)
+    assert all(row["serial"].startswith("TEST-LIVE-") for row in blocks)
 
 
 async def test_one_error_prevents_the_import_and_all_are_reported_in_order(db: Database) -> None:
@@ -127,10 +127,12 @@ async def test_one_error_prevents_the_import_and_all_are_reported_in_order(db: D
         db,
         {
             FileKind.PROJECTS: PROJECTS
-            + "Verra,VCS3,,Peru,Forest,,removal,1000\nVerra,VCS4,New,Peru,Forest,,removal,1000\n",
+            + "Our Registry,VCS3,,Peru,Forest,,removal,1000\nOur Registry,VCS4,New,Peru,Forest,,removal,1000\n",
             FileKind.BUNDLES: BUNDLES.replace("6.90", "6.905"),
             # The reference to VCS3 is not an error: only its own line is invalid.
-            **bundle_projects("forest,Verra,VCS3,1", "forest,Verra,VCS9,1", "nothing,Verra,VCS1,1"),
+            **bundle_projects(
+                "forest,Our Registry,VCS3,1", "forest,Our Registry,VCS9,1", "nothing,Our Registry,VCS1,1"
+            ),
         },
     )
     assert [line.split(":")[0] for line in report] == [
@@ -147,15 +149,15 @@ async def test_errors_of_lots_and_of_the_catalogue_are_reported_together(db: Dat
         db,
         {
             **lots("A,1,10", "A,5,20"),
-            FileKind.PROJECTS: PROJECTS + "Verra,VCS3,,Peru,Forest,,removal,1000\n",
+            FileKind.PROJECTS: PROJECTS + "Our Registry,VCS3,,Peru,Forest,,removal,1000\n",
         },
     )
     assert [line.split(":")[0] for line in report] == [
-        "lots.csv, line 3, column first_number",
+        "lots.csv, line 3, column serial",
         "projects.csv, line 4, column name",
     ]
     # A lot may refer to a project of the same import, and to an invalid line without a second error.
-    new_project = PROJECTS + "Verra,VCS3,New,Peru,Forest,,removal,1000\n"
+    new_project = PROJECTS + "Our Registry,VCS3,New,Peru,Forest,,removal,1000\n"
     new_lot = lots("A,1,10")[FileKind.LOTS].replace("VCS1", "VCS3")
     (error,) = await refused(db, {FileKind.PROJECTS: new_project.replace("New", ""), FileKind.LOTS: new_lot})
     assert error.startswith("projects.csv, line 4, column name")
@@ -187,20 +189,21 @@ async def test_a_changed_row_keeps_its_id_and_raises_the_version_by_one(db: Data
 
 async def test_a_project_without_a_slug_gets_a_free_one_and_keeps_it(db: Database) -> None:
     header, *rows = PROJECTS.splitlines()
-    same_name = "Verra,VCS3,Old forest!,Peru,Forest,,removal,1000"
+    same_name = "Our Registry,VCS3,Old forest!,Peru,Forest,,removal,1000"
     await run(db, {FileKind.PROJECTS: "\n".join((header, *rows, same_name))}, currency="EUR")
-    renamed = "Verra,VCS3,Young forest,Peru,Forest,,removal,1000"
+    renamed = "Our Registry,VCS3,Young forest,Peru,Forest,,removal,1000"
     await run(db, {FileKind.PROJECTS: f"{header}\n{renamed}"})
     slugs = {row["registry_project_id"]: row["slug"] for row in (await contents(db))["projects"]}
     assert slugs == {"VCS1": "old-forest", "VCS2": "wind-farm", "VCS3": "old-forest-2"}
     (error,) = await refused(db, {FileKind.PROJECTS: f"{header},slug\n{rows[1]},old-forest\n"})
-    assert error.startswith("projects.csv, line 2, column slug: “old-forest” is already the slug of Verra VCS1")
+    assert error.startswith("projects.csv, line 2, column slug: “old-forest” is already the slug of Our Registry VCS1")
 
 
 async def test_bundle_projects_replace_those_of_the_bundles_named(db: Database) -> None:
     await import_basics(db)
-    await run(db, bundle_projects("forest,Verra,VCS1,3", "forest,Verra,VCS2,1", "wind,Verra,VCS2,1"))
-    report = await run(db, bundle_projects("forest,Verra,VCS2,1"))
+    lines = ("forest,Our Registry,VCS1,3", "forest,Our Registry,VCS2,1", "wind,Our Registry,VCS2,1")
+    await run(db, bundle_projects(*lines))
+    report = await run(db, bundle_projects("forest,Our Registry,VCS2,1"))
     assert (report.version, counts(report)) == (3, {"bundle_projects.csv": (0, 1, 0, 1)})
     async with db.connection() as connection:
         rows = await connection.fetch(
@@ -290,8 +293,8 @@ async def test_lots_of_one_file_never_overlap(db: Database) -> None:
     await import_basics(db)
     report = await refused(db, lots("A,1,100", "B,1,100", "A,101,200", "A,150,160", "A,100,100", "A,1,100"))
     assert [line.split(":")[0] for line in report] == [
-        "lots.csv, line 5, column first_number",
-        "lots.csv, line 6, column first_number",
+        "lots.csv, line 5, column serial",
+        "lots.csv, line 6, column serial",
         "lots.csv, line 7, column last_number",
     ]
     assert "101 to 200 of line 4" in report[0]
@@ -304,16 +307,16 @@ async def test_lots_never_overlap_what_is_stored_in_either_mode(db: Database) ->
     assert counts(await run(db, lots("A,100,199", "A,200,299"))) == {"lots.csv": (1, 0, 1, 0)}
     for numbers in ("A,99,100", "A,399,500", "A,1,1000", "A,150,160"):
         (error,) = await refused(db, lots("A,1000,1001" if numbers != "A,1,1000" else "C,1,2", numbers))
-        assert error.startswith("lots.csv, line 3, column first_number: the lot overlaps")
+        assert error.startswith("lots.csv, line 3, column serial: the lot overlaps")
     (error,) = await refused(db, lots("A,100,199"), Mode.LIVE)
-    assert "100 to 199, which the test catalogue holds" in error
+    assert "the lot overlaps “A 100–199” of the test catalogue" in error
     await run(db, lots("B,100,199"), Mode.LIVE)
 
 
 async def test_a_lot_takes_country_and_methodology_from_its_project(db: Database) -> None:
     await import_basics(db)
     text = f"{LOT_HEADER.strip()},country,methodology\n"
-    text += "Verra,VCS1,2021,A,1,9,held,,,,\nVerra,VCS1,2021,A,10,19,held,,,Bolivia,VM9\n"
+    text += "Our Registry,VCS1,2021,A,1,9,held,,,,\nOur Registry,VCS1,2021,A,10,19,held,,,Bolivia,VM9\n"
     await run(db, {FileKind.LOTS: text})
     await run(db, {FileKind.PROJECTS: PROJECTS.replace("VM1", "VM2")})
     # A lot keeps its values when its project changes.
@@ -325,7 +328,7 @@ async def test_a_lot_takes_country_and_methodology_from_its_project(db: Database
 async def test_a_lot_changes_until_its_tonnes_are_allocated(db: Database) -> None:
     await import_basics(db)
     await run(db, lots("A,1,10", "A,11,20"))
-    retired = f"{LOT_HEADER}Verra,VCS2,2020,A,1,10,pre_retired,https://example.org/r,2024-05-06\n"
+    retired = f"{LOT_HEADER}Our Registry,VCS2,2020,A,1,10,pre_retired,https://example.org/r,2024-05-06\n"
     assert counts(await run(db, {FileKind.LOTS: retired})) == {"lots.csv": (0, 1, 0, 0)}
     async with db.transaction() as tx:
         await tx.execute("UPDATE lots SET allocated_grams = 1")
@@ -386,9 +389,9 @@ async def test_a_lot_inserted_without_the_import_lock_is_an_error(db: Database) 
     await run(db, lots("A,1,10"))
     async with db.transaction() as intruder:
         await intruder.execute(
-            "INSERT INTO lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country, status,"
-            " created_at) SELECT mode, 'lot_x', project_id, vintage, serial_block, 15, 15, country, status, created_at"
-            " FROM lots"
+            "INSERT INTO lots (mode, id, project_id, vintage, serial, serial_block, first_number, last_number,"
+            " unit_grams, quantity_grams, country, status, created_at) SELECT mode, 'lot_x', project_id, vintage,"
+            " serial, serial_block, 15, 15, unit_grams, unit_grams, country, status, created_at FROM lots"
         )
         late = asyncio.create_task(run(db, lots("A,11,20")))
         await wait_until_blocked(db, 1)

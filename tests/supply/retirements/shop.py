@@ -39,9 +39,12 @@ from tonne.supply.stock.serial_runs import format_runs
 
 T = TypeVar("T")
 TONNE, KILOGRAM = 1_000_000, 1_000
-REGISTRIES = {TONNE: "Verra", KILOGRAM: "Isometric"}
+# Without a grammar of their own, so that serials are short: `live-A-1 101–200`.
+REGISTRIES = {TONNE: "Our Registry", KILOGRAM: "Kilogram Registry"}
 # Where the registries publish retirements.
 PAGES = {
+    "Our Registry": "https://registry.verra.org",
+    "Kilogram Registry": "https://registry.isometric.com",
     "Verra": "https://registry.verra.org",
     "Isometric": "https://registry.isometric.com",
     "Gold Standard": "https://registry.goldstandard.org",
@@ -95,8 +98,11 @@ class Shop(Scene):
         await self.import_files(
             {
                 FileKind.PROJECTS: [
-                    "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams",
-                    *(f"{registry},{name},Project {name},Kenya,Wind,ACM2,avoidance,{granularity}" for name in weights),
+                    "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams,registry_url",
+                    *(
+                        f"{registry},{name},Project {name},Kenya,Wind,ACM2,avoidance,{granularity},{PAGES[registry]}"
+                        for name in weights
+                    ),
                 ],
                 FileKind.BUNDLES: [
                     "slug,name,description,primary_image,unit_price,enabled,position",
@@ -136,7 +142,8 @@ class Shop(Scene):
         facts = "pre_retired,https://registry.example/r,2025-05-06" if retired else "held,,"
         registry, block = REGISTRIES[self._granularity[project]], f"{self.mode}-{project}-{self._lot_count}"
         heads = "registry,registry_project_id,vintage,serial_block,first_number,last_number,status,retirement_url,"
-        lot = f"{registry},{project},{vintage},{block},101,{100 + tonnes},{facts}"
+        units = tonnes * TONNE // self._granularity[project]
+        lot = f"{registry},{project},{vintage},{block},101,{100 + units},{facts}"
         return {FileKind.LOTS: [heads + "retired_on", lot]}
 
     async def import_files(self, files: dict[FileKind, list[str]]) -> None:
@@ -231,14 +238,13 @@ class Shop(Scene):
 
     async def confirm(self, *tasks: Task) -> ConfirmationReport:
         """Import confirmations that these were retired today."""
-        heads = "parcel_id,serial_block,first_number,last_number,serials,retired_on,retirement_url"
+        heads = "parcel_id,serial,serials,retired_on,retirement_url"
         text = io.StringIO(f"{heads}\n")
         text.seek(0, io.SEEK_END)
         for task in tasks:
             url = f"{PAGES[task.registry]}/{task.parcel_id}"
             day = self.clock.now.date().isoformat()
-            serials = (task.serial_block, task.first_number, task.last_number, format_runs(task.runs))
-            csv.writer(text).writerow((task.parcel_id, *serials, day, url))
+            csv.writer(text).writerow((task.parcel_id, task.serial, format_runs(task.runs), day, url))
         content, now = text.getvalue().encode(), self.clock.now
         async with self.database.transaction() as tx:
             return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), by=TESTER.at(now))

@@ -221,7 +221,7 @@ async def test_an_import_that_changes_weights_and_a_lot_does_not_deadlock_with_a
     await live.import_files({FileKind.LOTS: [heads, lot]})
     order = await live.buy(await live.account("Ada"), 2 * TONNE, "wind")
     changes = {
-        FileKind.BUNDLE_PROJECTS: ["bundle_slug,registry,registry_project_id,weight", "wind,Verra,A,2"],
+        FileKind.BUNDLE_PROJECTS: ["bundle_slug,registry,registry_project_id,weight", "wind,Our Registry,A,2"],
         FileKind.LOTS: [heads, lot.replace(",2020,", ",2019,")],
     }
     async with live.database.transaction() as tx:

@@ -17,15 +17,16 @@ from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationRep
 from tonne.supply.retirements.confirmations.work_list import Task
 from tonne.supply.stock.lots.registries import hosts_of, is_on
 
-HEADS = ("parcel_id", "serial_block", "first_number", "last_number", "retired_on", "retirement_url")
+HEADS = ("parcel_id", "serial", "retired_on", "retirement_url")
 PAGE = "https://registry.verra.org"
 
 
 def line(task: Task, **changes: Any) -> dict[str, Any]:
-    serials = {"serial_block": task.serial_block, "first_number": task.first_number, "last_number": task.last_number}
+    block, first = changes.pop("block", "live-A-1"), changes.pop("first_number", task.first_number)
+    serial = f"{block} {first}–{changes.pop('last_number', task.last_number)}"
     page = f"{PAGE}/1" if task.beneficiary == "B0" else f"{PAGE}/{task.beneficiary}"
     facts = {"parcel_id": task.parcel_id, "retired_on": "2026-03-05", "retirement_url": page}
-    return {**facts, **serials, **changes}
+    return {**facts, "serial": serial, **changes}
 
 
 async def confirm(shop: Shop, *lines: dict[str, Any]) -> ConfirmationReport:
@@ -139,7 +140,7 @@ async def test_money_14_a_part_of_a_parcel_is_recorded(live: Shop) -> None:
     assert len(report.details) == 3
     assert await live.statuses(order) == ["retiring"]
     rest = await live.work_list()
-    assert [(each.serials, each.beneficiary) for each in rest] == [("live-A-1 101–103, 107–110", "B0")]
+    assert [(each.serials, each.beneficiary) for each in rest] == [("live-A-1 101–103; live-A-1 107–110", "B0")]
     await live.check_invariants()
     assert (await confirm(live, part)).known_count == 1
     # The rest, by the id of the first list and by the new one.
@@ -181,7 +182,7 @@ async def test_money_14_other_serials_of_the_work_list_are_recorded(live: Shop) 
     tasks = await live.work_list()
     assert [(each.first_number, each.last_number, each.beneficiary) for each in tasks] == [(103, 107, "B0")]
     (error,) = await errors_of(live, line(first, first_number=102, last_number=103))
-    assert "101 to 102 are recorded as retired" in error
+    assert "101–102” are recorded as retired" in error
     await confirm(live, *(line(each, retirement_url=f"{PAGE}/2") for each in tasks))
     assert await stated(live, large) == [("103–105", "3", f"{PAGE}/2"), ("106–107", "2", f"{PAGE}/2")]
     assert (await confirm(live, picked)).known_count == 1
@@ -225,14 +226,14 @@ async def test_money_14_wrong_serials_are_corrected(live: Shop) -> None:
     await confirm(live, line(second, first_number=101, last_number=102))
     assert await stated(live, two) == [("101–102", "2", f"{PAGE}/B1")]
     (error,) = await errors_of(live, line(first, first_number=101, last_number=102))
-    assert "holds the serials “live-A-1” 103 to 104" in error
+    assert "holds the serials “live-A-1 103–104”" in error
     await live.check_invariants()
 
 
 @pytest.mark.parametrize(
     ("first", "last", "says"),
     [
-        (103, 105, "holds the serials “live-A-1” 101 to 102: retire these"),
+        (103, 105, "holds the serials “live-A-1 101–102”: retire these"),
         (105, 106, "not on the work list"),
         (104, 105, "not on the work list"),
         (100, 101, "not on the work list"),
@@ -275,9 +276,9 @@ async def test_serials_of_another_vintage_or_project_are_refused(live: Shop) -> 
     await live.work()
     live.clock.turn_to(3, 6)
     older, newer = await live.work_list()
-    (error,) = await errors_of(live, line(older, serial_block=newer.serial_block))
+    (error,) = await errors_of(live, line(older, block="live-A-2"))
     assert "not on the work list of its project and vintage" in error
-    exchanged = [line(older, serial_block=newer.serial_block), line(newer, serial_block=older.serial_block)]
+    exchanged = [line(older, block="live-A-2"), line(newer, block="live-A-1")]
     errors = await errors_of(live, *exchanged)
     assert len(errors) == 2, "also if the file names both parcels"
     assert all("not on the work list of its project and vintage" in error for error in errors)
@@ -309,9 +310,11 @@ async def test_kilograms_are_confirmed_as_exported(live: Shop) -> None:
     live.clock.turn_to(3, 6)
     tasks = await live.work_list()
     page = "https://registry.isometric.com/1"
-    (error,) = await errors_of(live, line(tasks[0], last_number=102, retirement_url=page))
+    (error,) = await errors_of(live, line(tasks[0], block="live-K-1", last_number=107, retirement_url=page))
     assert "retire these, or correct the line" in error
-    await confirm(live, *(line(task, retirement_url=f"{page}/{task.beneficiary}") for task in tasks))
+    done = [line(task, block="live-K-1", retirement_url=f"{page}/{task.beneficiary}") for task in tasks]
+    assert [each["serial"] for each in done] == ["live-K-1 101–103", "live-K-1 104–106"]
+    await confirm(live, *done)
     await live.work()
     assert await live.statuses(*orders) == ["complete", "complete"]
 

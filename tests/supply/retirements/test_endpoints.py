@@ -221,7 +221,7 @@ async def test_retirements_show_the_own_shares_only(api: ApiClient, trial: Shop)
     # Our two whole tonnes, and a unit that others share: only our own shares of it are shown.
     shared, whole = sorted(await retirements(api), key=lambda each: str(each["quantity"]))
     assert {key: whole[key] for key in ("registry", "registry_project_id", "project_name", "country", "vintage")} == {
-        "registry": "Verra",
+        "registry": "Our Registry",
         "registry_project_id": "A",
         "project_name": "Project A",
         "country": "Kenya",

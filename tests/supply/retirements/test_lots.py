@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.supply.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import Operator
 from tests.support.world import TESTER
 from tonne.platform.documents.sheets.columns import SheetInvalid
@@ -18,7 +18,8 @@ from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.stock.lots.import_lots import import_files
 
 HEADS = (
-    *("lot_id", "registry", "registry_project_id", "vintage", "serial_block", "first_number", "last_number"),
+    *("lot_id", "registry", "registry_project_id", "vintage", "serial", "serial_block", "first_number", "last_number"),
+    *("quantity", "country"),
     *("status", "retirement_url", "retired_on"),
 )
 BLOCK = "9731-VCS-VCU"
@@ -41,7 +42,7 @@ async def errors_of(shop: Shop, *lines: dict[str, Any]) -> list[str]:
 
 
 def lot(**changes: Any) -> dict[str, Any]:
-    facts = {"registry": "Verra", "registry_project_id": "A", "vintage": 2020, "serial_block": BLOCK}
+    facts = {"registry": "Our Registry", "registry_project_id": "A", "vintage": 2020, "serial_block": BLOCK}
     return {**facts, "first_number": 1, "last_number": 1000, "status": "held"} | changes
 
 
@@ -65,45 +66,137 @@ async def shop(live: Shop) -> Shop:
 async def test_money_9_serials_are_compared_in_canonical_spelling(shop: Shop, spelling: str) -> None:
     await import_lots(shop, lot())
     (error,) = await errors_of(shop, lot(serial_block=spelling, first_number=1000, last_number=2000))
-    assert error.startswith("lots.csv, line 2, column first_number: the lot overlaps 1 to 1000, which the live")
+    assert error.startswith("lots.csv, line 2, column serial: the lot overlaps “9731-VCS-VCU 1–1000” of the live")
     assert f"enter {await lot_id(shop)} in the column lot_id" in error
     await import_lots(shop, lot(serial_block=spelling, first_number=1001, last_number=2000))
     assert await shop.fetchval("SELECT count(*) FROM serial_blocks") == 1
     # Both are printed as in their files.
-    rows = await shop.fetch("SELECT block_spelling FROM lots ORDER BY first_number")
-    assert [row["block_spelling"] for row in rows] == [BLOCK, spelling]
+    rows = await shop.fetch("SELECT serial FROM lots ORDER BY first_number")
+    assert [row["serial"] for row in rows] == [f"{BLOCK} 1–1000", f"{spelling} 1001–2000"]
     await shop.check_invariants()
+
+
+def verra(**changes: Any) -> dict[str, Any]:
+    """A lot of a real serial. The project is in China."""
+    facts = {"registry": "Verra", "registry_project_id": "VCS191", "vintage": 2008, "status": "held"}
+    serial = "12082-384723093-384723192-VCS-VCU-304-VER-CN-1-191-01012008-31122008-0"
+    return {**facts, "serial": serial, "quantity": 100} | changes
+
+
+async def add_project(shop: Shop, registry: str, id_: str, country: str, *, granularity: int = TONNE) -> None:
+    heads = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams"
+    line = f"{registry},{id_},{registry} {id_},{country},Wind,,avoidance,{granularity}"
+    await shop.import_files({FileKind.PROJECTS: [heads, line]})
 
 
 @pytest.mark.parametrize("registry", ["verra", "VERRA", "Verra VCS", "VCS"])
 async def test_money_9_registries_are_compared_by_id(shop: Shop, registry: str) -> None:
-    project = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams"
-    await shop.import_files({FileKind.PROJECTS: [project, f"{registry},B,B,Kenya,Wind,,avoidance,1000000"]})
-    await import_lots(shop, lot())
-    other = lot(registry=registry, registry_project_id="B")
-    (error,) = await errors_of(shop, {**other, "first_number": 2})
-    assert "the lot overlaps 1 to 1000" in error
-    # The same numbers are the same lot, which moves to the other project.
+    await add_project(shop, "Verra", "VCS191", "China")
+    await add_project(shop, registry, "191", "China")
+    await import_lots(shop, verra())
+    other = verra(registry=registry, registry_project_id="191")
+    (error,) = await errors_of(shop, {**other, "serial": verra()["serial"].replace("093-", "094-"), "quantity": 99})
+    assert "the lot overlaps “12082-384723093-384723192-VCS" in error
+    # The same units are the same lot, which moves to the other project.
     report = await import_lots(shop, other)
     assert [(len(each.new), len(each.changed)) for each in report.files] == [(0, 1)]
+    await shop.check_invariants()
+
+
+async def test_proof_1_kilograms_are_not_sold_as_tonnes(shop: Shop) -> None:
+    """3,001 kg were imported as 3,001 t."""
+    await add_project(shop, "Isometric", "F5X7", "United Kingdom", granularity=KILOGRAM)
+    serial = "ISO-1-BSTORE-GBR-F5X7-2024-78177-81177"
+    facts = lot(registry="Isometric", registry_project_id="F5X7", vintage=2024, serial=serial)
+    facts |= dict.fromkeys(("serial_block", "first_number", "last_number"), "")
+    (error,) = await errors_of(shop, facts)
+    assert "column quantity: the cell is empty: enter the tonnes" in error
+    (error,) = await errors_of(shop, facts | {"quantity": "3001"})
+    assert "column quantity: the serial has 3.001 t, the line 3001 t" in error
+    await import_lots(shop, facts | {"quantity": "3.001"})
+    assert await shop.fetchval("SELECT quantity_grams FROM lots") == 3_001_000
+    # The registry may not count the last number.
+    await shop.execute("DELETE FROM lots")
+    await import_lots(shop, facts | {"quantity": "3"})
+    (row,) = await shop.fetch("SELECT serial, quantity_grams FROM lots")
+    assert tuple(row) == ("ISO-1-BSTORE-GBR-F5X7-2024-78177-81176", 3_000_000)
+    # A project in tonnes cannot have such credits.
+    await add_project(shop, "Isometric", "G5X7", "United Kingdom")
+    other = {"registry_project_id": "G5X7", "serial": serial.replace("F5X7", "G5X7"), "quantity": "3.001"}
+    (error,) = await errors_of(shop, facts | other)
+    assert "a unit of the serial is 1000 g, granularity_grams of the project 1000000: correct the project." in error
+    await shop.check_invariants()
+
+
+async def test_proof_2_the_same_units_are_not_imported_twice_nor_for_another_project(shop: Shop) -> None:
+    """A block with and without its end became 2 x 100 t, of a project in another country."""
+    await add_project(shop, "Verra", "VCS191", "China")
+    await import_lots(shop, verra())
+    parts = {"serial": "", "quantity": "", "first_number": 384723093, "last_number": 384723192}
+    (error,) = await errors_of(shop, verra(**parts, serial_block="12082"))
+    assert "column serial_block: “12082-384723093-384723192” is not a serial of Verra" in error
+    whole = verra(**parts, serial_block="12082-VCS-VCU-304-VER-CN-1-191-01012008-31122008-0")
+    assert not (await import_lots(shop, whole)).changed
+    # The scope is no identity.
+    unscoped = verra()["serial"].replace("CN-1-191", "CN-191").replace("192-", "193-")
+    (error,) = await errors_of(shop, verra(serial=unscoped, quantity=""))
+    assert "column serial: the lot overlaps “12082-384723093-384723192-VCS" in error
+    await add_project(shop, "Verra", "VCS1340", "Ethiopia")
+    serial = verra()["serial"].replace("12082-", "12083-")
+    errors = [
+        *await errors_of(shop, verra(serial=serial, registry_project_id="VCS1340")),
+        *await errors_of(shop, verra(serial=serial.replace("-191-", "-1340-"), registry_project_id="VCS1340")),
+        *await errors_of(shop, verra(serial=serial, vintage=2021)),
+        *await errors_of(shop, verra(serial=serial, quantity=101)),
+        *await errors_of(shop, verra(serial=serial, country="Peru")),
+    ]
+    assert [error.partition(": ")[2].partition(": correct")[0].partition(", or enter")[0] for error in errors] == [
+        "the serial is of project 191, the line of VCS1340",
+        "the serial is of the country CN, the lot of “Ethiopia”",
+        "the serial is of 2008, the line of 2021",
+        "the serial has 100 t, the line 101 t",
+        "the serial is of the country CN, the lot of “Peru”",
+    ]
+    await shop.check_invariants()
+
+
+async def test_a_line_has_the_whole_serial_or_its_parts(shop: Shop) -> None:
+    for changes, says in (
+        ({"serial": "X 1–2"}, "column serial_block: the line has the whole serial: leave the cell empty"),
+        ({"first_number": ""}, "column first_number: the cell is empty: enter a value, or the serial"),
+        (dict.fromkeys(("serial_block", "first_number", "last_number"), ""), "column serial: the cell is empty"),
+        ({"last_number": 0}, "column serial_block: the last number 0 is below the first number 1"),
+        ({"last_number": 10**9 + 1}, "the lot has more than 1,000,000,000 units: split it into smaller lots"),
+        ({"serial_block": "--"}, "column serial_block: “-- 1–1000” is not a block with numbers"),
+    ):
+        (error,) = await errors_of(shop, lot(**changes))
+        assert says in error
+
+
+async def test_made_up_serials_of_a_known_registry_are_for_test_mode(shop: Shop, trial: Shop) -> None:
+    await add_project(shop, "Verra", "VCS191", "China")
+    (error,) = await errors_of(shop, verra(serial="TEST-VCS191 1–100"))
+    assert "“TEST-VCS191 1–100” is made up, and no serial of Verra: enter the real one." in error
+    await add_project(trial, "Verra", "VCS191", "China")
+    await import_lots(trial, verra(serial="TEST-VCS191 1–100"))
 
 
 async def test_money_9_two_lines_of_a_file_may_spell_a_block_differently(shop: Shop) -> None:
     (error,) = await errors_of(shop, lot(), lot(serial_block=BLOCK.lower()))
-    assert error.startswith("lots.csv, line 3, column first_number: the lot overlaps 1 to 1000 of line 2")
+    assert error.startswith("lots.csv, line 3, column serial: the lot overlaps “9731-VCS-VCU 1–1000” of line 2")
     report = await import_lots(shop, lot(), lot(serial_block=BLOCK.lower(), first_number=1001, last_number=1002))
     assert [len(each.new) for each in report.files] == [2]
 
 
 async def test_money_9_the_database_refuses_an_overlap_in_another_spelling(shop: Shop) -> None:
     await import_lots(shop, lot())
-    with pytest.raises(asyncpg.UniqueViolationError, match="serial_blocks_canonical_key"):
-        await shop.execute("INSERT INTO serial_blocks (registry, block) VALUES ('verra', '9731 vcs vcu')")
+    with pytest.raises(asyncpg.UniqueViolationError, match="serial_blocks_namespace_key"):
+        await shop.execute("INSERT INTO serial_blocks (namespace) VALUES ('OURREGISTRY 9731VCSVCU')")
     with pytest.raises(asyncpg.ExclusionViolationError, match="lots_never_overlap"):
         await shop.execute(
-            "INSERT INTO lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country, status,"
-            " created_at) SELECT 'live', 'lot_x', project_id, 2021, serial_block, 1000, 1001, country, status, now()"
-            " FROM lots"
+            "INSERT INTO lots (mode, id, project_id, vintage, serial, serial_block, first_number, last_number,"
+            " unit_grams, quantity_grams, country, status, created_at) SELECT 'live', 'lot_x', project_id, 2021,"
+            " serial, serial_block, 1000, 1001, unit_grams, 2000000, country, status, now() FROM lots"
         )
 
 
@@ -111,13 +204,8 @@ async def test_money_9_a_block_in_test_mode_is_the_same_as_in_live_mode(shop: Sh
     await import_lots(shop, lot())
     await trial.sell("mix", {"A": 1})
     (error,) = await errors_of(trial, lot(serial_block="9731 vcs vcu", first_number=5, last_number=5))
-    assert "which the live catalogue holds in block “9731-VCS-VCU”" in error
+    assert "the lot overlaps “9731-VCS-VCU 1–1000” of the live catalogue" in error
     assert "lot_id" not in error
-
-
-async def test_a_block_needs_a_letter_or_a_digit(shop: Shop) -> None:
-    (error,) = await errors_of(shop, lot(serial_block="--"))
-    assert "column serial_block: it has no letter and no digit" in error
 
 
 async def test_money_9_an_untouched_lot_is_corrected_by_its_id(shop: Shop) -> None:
@@ -126,9 +214,7 @@ async def test_money_9_an_untouched_lot_is_corrected_by_its_id(shop: Shop) -> No
     changed = lot(lot_id=id_, last_number=900, vintage=2021, serial_block="9732-VCS-VCU")
     report = await import_lots(shop, changed)
     assert [(len(each.new), len(each.changed)) for each in report.files] == [(0, 1)]
-    assert report.details == (
-        f"{id_}: vintage 2020 → 2021, serial_block “9731-VCS-VCU” → “9732-VCS-VCU”, last_number 1000 → 900",
-    )
+    assert report.details == (f"{id_}: vintage 2020 → 2021, serial “9731-VCS-VCU 1–1000” → “9732-VCS-VCU 1–900”",)
     (row,) = await shop.fetch("SELECT id, vintage, first_number, last_number, quantity_grams FROM lots")
     assert tuple(row) == (id_, 2021, 1, 900, 900 * TONNE)
     assert not (await import_lots(shop, changed)).changed
@@ -221,9 +307,9 @@ async def test_lots_are_exported_corrected_and_imported(shop: Shop, tmp_path: Pa
     assert "already exists" in operator.is_refused("lot", "export", "--mode", "live", "-o", str(file))
     imported = operator.does("catalogue", "import-lots", "--mode", "live", str(file))
     assert imported.startswith("No changes")
-    file.write_text(file.read_text(encoding="utf-8-sig").replace(",1000,", ",900,"), encoding="utf-8")
+    file.write_text(file.read_text(encoding="utf-8-sig").replace("1–1000,1000,", "1–900,900,"), encoding="utf-8")
     imported = operator.does("catalogue", "import-lots", "--mode", "live", str(file))
-    assert imported.splitlines()[-1].endswith(": last_number 1000 → 900")
+    assert imported.splitlines()[-1].endswith(": serial “-9731 1–1000” → “'-9731 1–900”")
 
 
 async def test_there_are_no_lots_yet(shop: Shop) -> None:

@@ -10,8 +10,9 @@ from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace, ParcelBook, SerialsRefused
 from tonne.supply.stock.serial_runs import SerialRun
+from tonne_verify.serials.parse import parse
 
-LOTS = (LotPlace("lot_1", "A", "a", 101), LotPlace("lot_2", "B", "b", 501))
+LOTS = (LotPlace("lot_1", parse("Other", "A 101–400")), LotPlace("lot_2", parse("Other", "B 501–900")))
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -50,13 +51,13 @@ def parcels(chance: random.Random) -> list[BookedParcel]:
 
 
 def serials(every: list[BookedParcel]) -> Counter[tuple[str, int]]:
-    return Counter((each.lot.lot_id, n) for each in every for n in range(each.first_number, each.last_number + 1))
+    return Counter((each.lot.lot_id, n) for each in every for n in range(each.first_number, each.units.last + 1))
 
 
 def tonnes_by_root(every: list[BookedParcel]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for each in every:
-        found[each.split_from or each.id] += each.run.tonnes
+        found[each.split_from or each.id] += each.run.units
     return dict(found)
 
 
@@ -76,8 +77,8 @@ def exchange_at_random(chance: random.Random) -> int:
     for _ in range(12):
         parcel = chance.choice([each for each in stored if each.status is not ParcelStatus.OPEN] or [stored[0]])
         lot = chance.choice(LOTS)
-        first = lot.first_number + chance.randint(-1, 12)
-        run = SerialRun(lot.block, first, first + chance.choice((1, 1, 2, 3, 5)) - 1)
+        first = lot.units.first + chance.randint(-1, 12)
+        run = SerialRun(lot.units.namespace, first, first + chance.choice((1, 1, 2, 3, 5)) - 1)
         try:
             held = book.find_held(parcel, run)
             got = held or book.assign(parcel, run)

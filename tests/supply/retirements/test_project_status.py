@@ -36,7 +36,7 @@ async def test_interface_5_an_order_shows_which_of_its_projects_are_retired(live
     order = await sell_wind(live)
     await live.work()
     assert statuses(await live.shown(order)) == {"Project A": "allocated", "Project B": "allocated"}
-    first, second = sorted(await live.work_list(), key=lambda task: task.serial_block)
+    first, second = sorted(await live.work_list(), key=lambda task: task.serial)
     await live.confirm(first)
     await live.work()
     shown = await live.shown(order)

@@ -181,7 +181,8 @@ async def test_a_list_that_was_exported_before_the_rename_is_refused(live: Shop)
     [task] = await live.work_list()
     done = export_tasks([task]).decode("utf-8-sig").splitlines()
     cells = dict(zip(done[0].split(","), done[1].split(","), strict=True))
-    facts = {"retired_on": live.clock.now.date().isoformat(), "retirement_url": f"{PAGES['Verra']}/{task.parcel_id}"}
+    page = f"{PAGES['Our Registry']}/{task.parcel_id}"
+    facts = {"retired_on": live.clock.now.date().isoformat(), "retirement_url": page}
     file = SheetFile("done.csv", "\n".join((done[0], ",".join((cells | facts).values()))).encode())
     await rename(live, order)
     with pytest.raises(SheetInvalid, match="is now to be retired for “Ada GmbH”"):

@@ -121,6 +121,8 @@ class ProjectDetails(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     """The fields have the names of the columns of projects.csv. Dates are ISO 8601, amounts decimal text."""
 
     short_name: str | None = None
+    # The project as serials name it, if that is not the `registry_project_id`.
+    serial_project: str | None = None
     region: str | None = None
     latitude: float | None = None
     longitude: float | None = None

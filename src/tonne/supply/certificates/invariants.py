@@ -4,22 +4,18 @@ from msgspec.json import Decoder
 
 from tonne.platform.db.invariant import Invariant, RowInvariant, RowScan
 from tonne.platform.db.json_compression import decompress_json
+from tonne.platform.values.serials import serial_range
 
 # What a certificate must state about a parcel, without the quantity.
 _LINE_OF_PARCEL = """
     concat_ws(' | ', project.registry_project_id, lot.vintage,
-              concat(coalesce(lot.block_spelling, block.block), ' ', serial.first,
-                     '–' || nullif(serial.last, serial.first)),
+              chr(11) || concat_ws(chr(9), project.registry, lot.serial, lot.unit_grams, parcel.start_grams,
+                                   parcel.quantity_grams) || chr(11),
               parcel.retired_on, parcel.retirement_url)
 """
 _LOT_OF_PARCEL = """
     JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-    JOIN serial_blocks block ON block.number = lot.serial_block
     JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
-    CROSS JOIN LATERAL (
-        SELECT lot.first_number + parcel.start_grams / 1000000 AS first,
-               lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last
-    ) serial
 """
 
 
@@ -34,10 +30,9 @@ class StatedLine(Struct, gc=False):
     def __str__(self) -> str:
         """As `held` has it in `CERTIFICATES`."""
         tonnes, _, grams = self.quantity.partition(".")
-        serials = self.serial_range.partition(" (kg ")[0].partition(" (g ")[0]
         url = "" if self.retirement_url is None else f" | {self.retirement_url}"
         quantity = int(f"{tonnes}{grams:0<6}")
-        return f"{quantity} | {self.project_id} | {self.vintage} | {serials} | {self.retired_on}{url}"
+        return f"{quantity} | {self.project_id} | {self.vintage} | {self.serial_range} | {self.retired_on}{url}"
 
 
 class StatedLines(Struct, gc=False):
@@ -54,8 +49,16 @@ def _parse(row: Record) -> list[str]:
         return ["cannot be read"]
 
 
+def _printed(line: str) -> str:
+    """A line of `_LINE_OF_PARCEL` with the serial of the parcel."""
+    before, _, parcel = line.partition("\v")
+    serials, _, after = parcel.partition("\v")
+    registry, serial, *grams = serials.split("\t")
+    return f"{before}{serial_range(registry, serial, *map(int, grams))}{after}"
+
+
 def _states_others(row: Record, stated: list[str]) -> str | None:
-    if stated == sorted(row["held"].split("\n") if row["held"] else ()):
+    if stated == sorted(_printed(line) for line in row["held"].split("\n")) if row["held"] else not stated:
         return None
     lines = ",".join(f'"{line}"' for line in stated)
     return f"certificate {row['number']} of order {row['order_id']}: {{{lines}}}"

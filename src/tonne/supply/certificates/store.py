@@ -55,10 +55,10 @@ def public_address(base_url: str, number: str) -> str:
 
 FIND_SHARES = """
 SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
-       parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.first_number,
+       parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.serial, lot.unit_grams,
        coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
-       coalesce(lot.block_spelling, block.block) AS block, project.registry, project.registry_project_id,
-       project.name, project.type, lot.status = 'pre_retired' AS is_pre_retired,
+       project.registry, project.registry_project_id, project.name, project.type,
+       lot.status = 'pre_retired' AS is_pre_retired,
        coalesce(share.assigned_at, CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at END,
                 $3::timestamptz) AS assigned_at
 FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
@@ -66,7 +66,6 @@ JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 JOIN shares share ON share.account_id = keys.account_id AND share.order_id = keys.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
 ORDER BY share.order_id, share.line_position, project.name, lot.vintage, lot.id, parcel.start_grams
 """
@@ -179,7 +178,9 @@ def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> certificate_rec
         project_type=row["type"],
         methodology=row["methodology"],
         vintage=str(row["vintage"]),
-        serial_range=serial_range(row["block"], row["first_number"], row["start_grams"], row["parcel_grams"]),
+        serial_range=serial_range(
+            row["registry"], row["serial"], row["unit_grams"], row["start_grams"], row["parcel_grams"]
+        ),
         quantity=format_tonnes(row["quantity_grams"]),
         retired_on=row["retired_on"].isoformat(),
         retirement_url=row["retirement_url"],

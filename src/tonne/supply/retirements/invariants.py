@@ -2,10 +2,24 @@ from collections.abc import Sequence
 
 from asyncpg import Record
 
-from tonne.platform.db.invariant import Invariant, RowInvariant
+from tonne.platform.db.invariant import Invariant, RowInvariant, RowScan
+from tonne.platform.values.context import Mode
 from tonne.selling.orders.invariants import DOCUMENTS, OrderJson
 from tonne.selling.orders.totals.invariants import PARTS
 from tonne.supply.certificates.invariants import CERTIFICATE_INVARIANTS
+from tonne.supply.stock.lots.check_serials import Stated, disagreements
+from tonne_verify.serials.parse import has_grammar, parse
+from tonne_verify.serials.units import SerialError, UnitRange
+
+
+def read_stored(row: Record) -> UnitRange | None:
+    """None for a serial that cannot be read; in live mode, also for one that was made up."""
+    try:
+        units = parse(row["registry"], row["serial"], unit_grams=row["unit_grams"])
+    except SerialError:
+        return None
+    is_made_up = units.grammar == "plain" and has_grammar(row["registry"])
+    return None if is_made_up and row["mode"] == Mode.LIVE else units
 
 
 def _shows_others(row: Record, shown: OrderJson) -> str | None:
@@ -23,19 +37,48 @@ def _listed(statuses: Sequence[str | None]) -> str:
     return f"{{{','.join(each or 'NULL' for each in statuses)}}}"
 
 
+LOTS = RowScan(
+    """
+    SELECT NULL::text AS account_id, NULL::text AS order_id, lot.mode, lot.id, lot.serial, lot.first_number,
+           lot.last_number, lot.unit_grams, lot.vintage, lot.country, serial_blocks.namespace, project.registry,
+           project.registry_project_id, project.granularity_grams,
+           project.details::jsonb ->> 'serial_project' AS serial_project
+    FROM lots lot JOIN serial_blocks ON serial_blocks.number = lot.serial_block
+    JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+    WHERE $1::timestamptz IS NULL OR lot.created_at >= $1
+    """,
+    read_stored,
+)
+
+
+def _says_otherwise(row: Record, units: UnitRange | None) -> str | None:
+    if units is None:
+        return f"lot {row['id']}: {row['serial']} is not a serial of {row['registry']}"
+    stored = (row["namespace"], row["first_number"], row["last_number"], row["unit_grams"])
+    if (units.namespace, units.first, units.last, units.unit_grams) != stored:
+        return f"lot {row['id']}: {row['serial']} is stored as {' '.join(map(str, stored))}"
+    facts = Stated(*(row[name] for name in Stated._fields))
+    return next((f"lot {row['id']}: {message}" for _, message in disagreements(units, facts)), None)
+
+
 INVARIANTS = (
     Invariant(
         "no serial number is in two lots",
         "A credit could be sold twice.",
         """
         SELECT format('lots %s and %s', one.id, other.id) AS "where"
-        FROM (SELECT id, first_number, last_number, canonical_serial_block(registry, block) AS canonical
-              FROM lots JOIN serial_blocks ON serial_blocks.number = lots.serial_block) one
-        JOIN (SELECT id, first_number, last_number, canonical_serial_block(registry, block) AS canonical
-              FROM lots JOIN serial_blocks ON serial_blocks.number = lots.serial_block) other
-          ON one.canonical = other.canonical AND one.id < other.id
+        FROM lots one
+        JOIN lots other
+          ON one.serial_block = other.serial_block AND one.id < other.id
          AND one.first_number <= other.last_number AND one.last_number >= other.first_number
         """,
+    ),
+    RowInvariant(
+        "a lot is what its serial says",
+        "The serial of a lot is that of other units, or of another project, country or vintage than the catalogue "
+        "says: certificates state the wrong credits.",
+        LOTS,
+        _says_otherwise,
     ),
     Invariant(
         "no lot is over-allocated",

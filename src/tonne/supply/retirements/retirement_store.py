@@ -29,8 +29,8 @@ WITH RECURSIVE own (organisation_id, mode, parcel_id) AS (
     WHERE before.organisation_id = $1 AND before.mode = $2
 )
 SELECT parcel.id, parcel.opened_at, parcel.retired_at, parcel.retired_on, parcel.retirement_url, parcel.quantity_grams,
-       parcel.start_grams, parcel.beneficiary, parcel.in_service_name, lot.vintage, lot.first_number, lot.country,
-       coalesce(lot.block_spelling, block.block) AS block, project.id AS project_id, project.registry,
+       parcel.start_grams, parcel.beneficiary, parcel.in_service_name, lot.vintage, lot.serial, lot.country,
+       lot.unit_grams, project.id AS project_id, project.registry,
        project.registry_project_id, project.name AS project_name,
        (SELECT json_agg(json_build_object('order_id', share.order_id, 'account_id', share.account_id,
                                           'beneficiary', share.beneficiary, 'quantity_grams', share.quantity_grams)
@@ -42,7 +42,6 @@ FROM (SELECT parcel_id FROM own
       LIMIT $4) page
 JOIN parcels parcel ON parcel.mode = $2 AND parcel.id = page.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
 ORDER BY parcel.id DESC
 """
@@ -64,7 +63,9 @@ def _wire(row: asyncpg.Record) -> RetirementOut:
     return value_of(
         RetirementOut,
         row,
-        serials=serial_range(row["block"], row["first_number"], row["start_grams"], row["quantity_grams"]),
+        serials=serial_range(
+            row["registry"], row["serial"], row["unit_grams"], row["start_grams"], row["quantity_grams"]
+        ),
         quantity=format_tonnes(row["quantity_grams"]),
         retired_on=row["retired_on"].isoformat(),
         recorded_at=to_wire(row["retired_at"]),

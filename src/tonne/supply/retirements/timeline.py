@@ -13,16 +13,15 @@ from tonne.platform.values.timeline import TimelineEntry
 LIST_PARCELS_OF_ORDER = """
 SELECT parcel.id, parcel.status, parcel.start_grams, parcel.quantity_grams, parcel.allocated_grams,
        parcel.in_service_name, parcel.opened_at, parcel.close_at, parcel.retired_on, parcel.retired_at,
-       parcel.retirement_url, parcel.invalidated_at, lot.first_number, lot.vintage, project.name AS project_name,
-       project.registry, project.registry_project_id,
-       coalesce(lot.block_spelling, block.block) AS serial_block, sum(share.quantity_grams)::bigint AS share_grams
+       parcel.retirement_url, parcel.invalidated_at, lot.serial, lot.unit_grams, lot.vintage,
+       project.name AS project_name,
+       project.registry, project.registry_project_id, sum(share.quantity_grams)::bigint AS share_grams
 FROM shares share
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
 WHERE share.account_id = $1 AND share.order_id = $2
-GROUP BY parcel.mode, parcel.id, lot.mode, lot.id, block.number, project.mode, project.id
+GROUP BY parcel.mode, parcel.id, lot.mode, lot.id, project.mode, project.id
 ORDER BY parcel.opened_at, parcel.id
 """
 
@@ -42,12 +41,12 @@ class HeldParcel(Struct, frozen=True, kw_only=True):
     retired_at: datetime | None
     retirement_url: str | None
     invalidated_at: datetime | None
-    first_number: int
+    unit_grams: int
     project_name: str
     registry: str
     registry_project_id: str
     vintage: int
-    serial_block: str
+    serial: str
     share_grams: int
 
     @property
@@ -56,7 +55,7 @@ class HeldParcel(Struct, frozen=True, kw_only=True):
 
     @property
     def serials(self) -> str:
-        return serial_range(self.serial_block, self.first_number, self.start_grams, self.quantity_grams)
+        return serial_range(self.registry, self.serial, self.unit_grams, self.start_grams, self.quantity_grams)
 
 
 async def list_held_parcels(connection: Connection, scope: Scope, order_id: str) -> list[HeldParcel]:

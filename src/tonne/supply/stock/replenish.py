@@ -11,8 +11,10 @@ import asyncpg
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.platform.values.context import Mode, new_id
-from tonne.supply.stock.lots.lots import MAX_LOT_TONNES, LotRow, save_lots
+from tonne.supply.stock.lots.lots import MAX_LOT_UNITS, LotRow, LotUnits, save_lots
 from tonne.supply.stock.model import Lot, LotStatus
+from tonne_verify.serials.parse import parse_block
+from tonne_verify.serials.units import UnitRange
 
 # The least that is added, so that it happens seldom.
 LOT_TONNES = 1_000_000
@@ -23,10 +25,7 @@ LOCK_TEST_SUPPLY = "SELECT pg_advisory_xact_lock(hashtextextended('test supply',
 READ_TEMPLATES = """
 SELECT project.id, project.registry, project.registry_project_id, named.vintage, named.serial_block,
        coalesce(newest.country, project.country) AS country,
-       coalesce(newest.methodology, project.methodology) AS methodology,
-       coalesce((SELECT max(lots.last_number) FROM lots JOIN serial_blocks ON serial_blocks.number = lots.serial_block
-                 WHERE serial_blocks.canonical = canonical_serial_block(project.registry, named.serial_block)), 0)
-           AS last_number
+       coalesce(newest.methodology, project.methodology) AS methodology, project.granularity_grams
 FROM projects project
 LEFT JOIN LATERAL (
     SELECT vintage, country, methodology FROM lots
@@ -37,6 +36,11 @@ CROSS JOIN LATERAL (
            left(format('TEST-%s-%s', project.registry_project_id, coalesce(newest.vintage, $2)), 200) AS serial_block
 ) named
 WHERE project.mode = 'test' AND project.id = ANY ($1::text[])
+"""
+READ_LAST_NUMBERS = """
+SELECT serial_blocks.namespace, max(lots.last_number) AS last_number
+FROM serial_blocks JOIN lots ON lots.serial_block = serial_blocks.number
+WHERE serial_blocks.namespace = ANY ($1::text[]) GROUP BY serial_blocks.namespace
 """
 
 
@@ -51,7 +55,14 @@ async def replenish(tx: Connection, needed: Mapping[str, int], lots: Iterable[Lo
         return []
     await tx.execute(LOCK_TEST_SUPPLY)
     templates = await tx.fetch(READ_TEMPLATES, sorted(lacking), now.year - 1)
-    rows = {new_id("lot"): row for each in templates for row in _rows(each, lacking[each["id"]])}
+    blocks = {each["id"]: _units(each, 1, 1).namespace for each in templates}
+    found = await tx.fetch(READ_LAST_NUMBERS, list(blocks.values()))
+    last = {row["namespace"]: row["last_number"] for row in found}
+    rows = {
+        new_id("lot"): added
+        for each in templates
+        for added in _rows(each, lacking[each["id"]], last.get(blocks[each["id"]], 0))
+    }
     project_ids = {(each["registry"], each["registry_project_id"]): each["id"] for each in templates}
     await save_lots(tx, Mode.TEST, rows, project_ids, now)
     return [
@@ -60,31 +71,37 @@ async def replenish(tx: Connection, needed: Mapping[str, int], lots: Iterable[Lo
             project_id=project_ids[row.registry, row.registry_project_id],
             vintage=row.vintage,
             status=LotStatus.HELD,
-            quantity_grams=(row.last_number - row.first_number + 1) * GRAMS_PER_TONNE,
+            quantity_grams=units.quantity_grams,
             allocated_grams=0,
             retired_on=None,
             retirement_url=None,
         )
-        for id_, row in rows.items()
+        for id_, (row, units) in rows.items()
     ]
 
 
-def _rows(template: asyncpg.Record, grams: int) -> Iterator[LotRow]:
+def _units(template: asyncpg.Record, first: int, last: int) -> UnitRange:
+    return parse_block(
+        template["registry"], template["serial_block"], first, last, unit_grams=template["granularity_grams"]
+    )
+
+
+def _rows(template: asyncpg.Record, grams: int, last_number: int) -> Iterator[LotUnits]:
     """As many lots as it takes, because the size of a lot is limited."""
-    tonnes, last_number = max(LOT_TONNES, -(-grams // GRAMS_PER_TONNE)), template["last_number"]
-    while tonnes > 0:
-        first_number, last_number = last_number + 1, last_number + min(tonnes, MAX_LOT_TONNES)
-        tonnes -= MAX_LOT_TONNES
-        yield LotRow(
+    left = -(-max(LOT_TONNES * GRAMS_PER_TONNE, grams) // template["granularity_grams"])
+    while left > 0:
+        first_number, last_number = last_number + 1, last_number + min(left, MAX_LOT_UNITS)
+        left -= MAX_LOT_UNITS
+        units = _units(template, first_number, last_number)
+        row = LotRow(
             registry=template["registry"],
             registry_project_id=template["registry_project_id"],
             vintage=template["vintage"],
-            serial_block=template["serial_block"],
-            first_number=first_number,
-            last_number=last_number,
+            serial=units.text,
             status=LotStatus.HELD,
             retirement_url=None,
             retired_on=None,
             country=template["country"],
             methodology=template["methodology"],
         )
+        yield LotUnits(row, units)

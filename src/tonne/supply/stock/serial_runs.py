@@ -12,29 +12,29 @@ MAX_RUNS = 500
 
 
 class SerialRun(Struct, frozen=True):
-    """Consecutive serial numbers of a block in its canonical spelling, both ends included."""
+    """Consecutive units of a namespace, both ends included."""
 
-    block: str
+    namespace: str
     first: int
     last: int
 
     @property
-    def tonnes(self) -> int:
+    def units(self) -> int:
         return self.last - self.first + 1
 
     def contains(self, other: "SerialRun") -> bool:
-        return self.block == other.block and self.first <= other.first and other.last <= self.last
+        return self.namespace == other.namespace and self.first <= other.first and other.last <= self.last
 
     def common(self, other: "SerialRun") -> "SerialRun | None":
         first, last = max(self.first, other.first), min(self.last, other.last)
-        return SerialRun(self.block, first, last) if self.block == other.block and first <= last else None
+        return SerialRun(self.namespace, first, last) if self.namespace == other.namespace and first <= last else None
 
     def without(self, part: "SerialRun | None") -> "list[SerialRun]":
         """What remains before and after a part of this run."""
         if part is None:
             return [self]
         ends = ((self.first, part.first - 1), (part.last + 1, self.last))
-        return [SerialRun(self.block, first, last) for first, last in ends if first <= last]
+        return [SerialRun(self.namespace, first, last) for first, last in ends if first <= last]
 
 
 Numbers = tuple[int, int]

@@ -131,7 +131,9 @@ def retirement_facts(row: Mapping[str, Any], revision: int) -> Json:
         "registry": row["registry"],
         "project_id": row["registry_project_id"],
         "vintage": str(row["vintage"]),
-        "serial_range": serial_range(row["block"], row["first_number"], row["start_grams"], row["quantity_grams"]),
+        "serial_range": serial_range(
+            row["registry"], row["serial"], row["unit_grams"], row["start_grams"], row["quantity_grams"]
+        ),
         "quantity": format_tonnes(row["quantity_grams"]),
         "retired_on": row["retired_on"].isoformat(),
         "retirement_url": row["retirement_url"],

@@ -23,7 +23,6 @@ from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.apply_price_changes import list_changes
 from tonne.selling.catalogue.store import load_catalogue
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow
-from tonne.supply.stock.serial_runs import format_runs
 
 CHANGES_SHOWN = 20
 # The field of each file in the form.
@@ -197,7 +196,7 @@ class ImportPage(DashboardPage, frozen=True):
             differences=[file_difference(each) for each in rehearsal.report.files if each] if rehearsal.report else [],
             orders=orders[:MAX_ORDERS_SHOWN],
             order_count=len(orders),
-            lines=[(line, format_runs(line.numbers)) for line in lines[:MAX_ORDERS_SHOWN]],
+            lines=lines[:MAX_ORDERS_SHOWN],
             line_count=len(lines),
         )
 

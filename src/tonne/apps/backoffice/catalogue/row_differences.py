@@ -61,7 +61,7 @@ def _rows(changes: RowChanges[Any]) -> Iterator[RowDifference]:
 
 def _name(row: Row) -> str:
     if isinstance(row, LotRow):
-        return f"{row.registry} {row.serial_block} {row.numbers}"
+        return f"{row.registry} {row.serial}"
     return " ".join(_shown(part) or "" for part in row.key)
 
 

@@ -178,11 +178,11 @@ def _path(lot: ListedLot) -> str:
 
 
 def _serials(lot: ListedLot) -> str:
-    return serial_range(lot.serial_block, lot.first_number, 0, lot.quantity_grams)
+    return lot.serial
 
 
 def _parcel_serials(lot: ListedLot, start_grams: int, quantity_grams: int) -> str:
-    return serial_range(lot.serial_block, lot.first_number, start_grams, quantity_grams)
+    return serial_range(lot.registry, lot.serial, lot.unit_grams, start_grams, quantity_grams)
 
 
 def _tonnes(grams: int) -> str:

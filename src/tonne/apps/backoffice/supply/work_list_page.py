@@ -39,7 +39,7 @@ class SeenLine(msgspec.Struct, array_like=True, frozen=True):
     """A line of the work list, as the page has shown it."""
 
     parcel_id: _Text
-    serial_block: _Text
+    serial: _Text
     runs: Annotated[list[tuple[_Number, _Number]], msgspec.Meta(min_length=1)]
     beneficiary: str
 
@@ -47,9 +47,7 @@ class SeenLine(msgspec.Struct, array_like=True, frozen=True):
         return ConfirmationRow(
             line=number,
             parcel_id=self.parcel_id,
-            serial_block=self.serial_block,
-            first_number=self.runs[0][0],
-            last_number=self.runs[-1][1],
+            serial=self.serial,
             serials=self.runs,
             beneficiary=self.beneficiary,
             retired_on=retired_on,
@@ -59,7 +57,7 @@ class SeenLine(msgspec.Struct, array_like=True, frozen=True):
 
 def seen(task: Task) -> str:
     """For a hidden field of the form."""
-    return msgspec.json.encode(SeenLine(task.parcel_id, task.serial_block, task.runs, task.named)).decode()
+    return msgspec.json.encode(SeenLine(task.parcel_id, task.serial, task.runs, task.named)).decode()
 
 
 def read_desk_form(form: Form, now: datetime) -> list[ConfirmationRow]:

@@ -46,11 +46,11 @@ COLUMNS: tuple[ValueColumn[lot_store.ListedLot], ...] = (
     ),
     ValueColumn("serials", lambda each: _serials(each), shrinks=True),
     ValueColumn("unit_cost", lambda each: each.unit_cost, show=lambda each: _cost(each), head="cost", align_right=True),
-    *columns("cost_currency", "mode", "serial_block", "first_number", "last_number", "retired_on", in_table=False),
+    *columns("cost_currency", "mode", "retired_on", in_table=False),
     *columns("withdrawn_at", "invalidated_at", "reason", "created_at: imported", in_table=False),
 )
 _HIDDEN_FACTS = {
-    *("serial_block", "first_number", "last_number", "retired_on", "withdrawn_at", "invalidated_at", "reason"),
+    *("retired_on", "withdrawn_at", "invalidated_at", "reason"),
     "cost_currency",
 }
 FACTS = tuple(replace(column, in_table=column.name not in _HIDDEN_FACTS) for column in COLUMNS)
@@ -112,7 +112,7 @@ def show(lot_id: str, output: Output) -> None:
 
 
 def _parcel_serials(found: lot_store.ListedLot, each: lot_store.ListedParcel) -> str:
-    return serial_range(found.serial_block, found.first_number, each.start_grams, each.quantity_grams)
+    return serial_range(found.registry, found.serial, found.unit_grams, each.start_grams, each.quantity_grams)
 
 
 @lot.command("export")
@@ -233,7 +233,7 @@ def _cost(each: lot_store.ListedLot) -> str:
 
 
 def _serials(each: lot_store.ListedLot) -> str:
-    return serial_range(each.serial_block, each.first_number, 0, each.quantity_grams)
+    return each.serial
 
 
 def _status(each: lot_store.ListedLot) -> str:

@@ -24,7 +24,7 @@ COLUMNS: tuple[ValueColumn[Task], ...] = (
     *columns("opened_at: waiting since"),
     ValueColumn("serials", lambda t: t.serials, shrinks=True),
     ValueColumn("beneficiary", lambda t: t.named, show=lambda t: quoted(t.named), shrinks=True),
-    *columns("project_name", "vintage", "serial_block", "first_number", "last_number", "parcel_ids", in_table=False),
+    *columns("project_name", "vintage", "serial", "parcel_ids", in_table=False),
 )
 
 
@@ -70,9 +70,9 @@ def export(mode: Mode, output: Path) -> None:
 def import_(mode: Mode, file: Path) -> None:
     """Import confirmations from a CSV FILE: all or nothing.
 
-    The columns are parcel_id, serial_block, first_number, last_number, retired_on and retirement_url; other columns of
-    an exported list may stay. Importing the same file again changes nothing. A confirmation can be corrected until a
-    certificate states it. If the registry retired a part of a parcel, or other serials of the work list, enter those.
+    The columns are parcel_id, serial, retired_on and retirement_url; other columns of an exported list may stay.
+    Importing the same file again changes nothing. A confirmation can be corrected until a certificate states it. If
+    the registry retired a part of a parcel, or other serials of the work list, enter those.
 
     If the file has errors, all of them are listed, nothing is imported, and the exit code is 1.
     """

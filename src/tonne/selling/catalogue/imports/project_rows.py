@@ -14,9 +14,8 @@ ProjectKey = tuple[str, str]
 
 def _granularity(cell: str) -> int:
     grams = whole(1, GRAMS_PER_TONNE)(cell)
-    if GRAMS_PER_TONNE % grams:
-        # Lots are whole tonnes: the remainder of other units could never be retired.
-        raise CellError("the grams do not divide a tonne evenly: write 1000000 for 1 t or 1000 for 1 kg.")
+    if grams not in {1_000, GRAMS_PER_TONNE}:
+        raise CellError("registries count tonnes or kilograms: write 1000000 for 1 t or 1000 for 1 kg.")
     return grams
 
 
@@ -47,6 +46,7 @@ class ProjectRow(ProjectReference):
     registry_url: WebUrl | None = None
     # The fields of ProjectDetails.
     short_name: Label | None = None
+    serial_project: Label | None = None
     region: Label | None = None
     latitude: Annotated[float, Column(detail_columns.parse_coordinate(90))] | None = None
     longitude: Annotated[float, Column(detail_columns.parse_coordinate(180))] | None = None

@@ -47,8 +47,7 @@ _LOGGED = RowScan(
                       ELSE 0 END, 34) AS entry,
            certificate.account_id, certificate.order_id, certificate.record, certificate.replaced_by,
            parcel.id AS parcel_id, parcel.start_grams, parcel.quantity_grams, parcel.retired_on, parcel.retirement_url,
-           lot.vintage, lot.first_number, coalesce(lot.block_spelling, block.block) AS block, project.registry,
-           project.registry_project_id
+           lot.vintage, lot.serial, lot.unit_grams, project.registry, project.registry_project_id
     FROM log_statements logged
     LEFT JOIN log_entries bundle ON bundle.log_id = logged.log_id AND bundle.number = logged.position / 256
     LEFT JOIN logs log ON log.id = logged.log_id
@@ -58,7 +57,6 @@ _LOGGED = RowScan(
     LEFT JOIN certificates certificate ON certificate.number = logged.subject
     LEFT JOIN parcels parcel ON parcel.mode = logged.mode AND parcel.id = logged.subject
     LEFT JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-    LEFT JOIN serial_blocks block ON block.number = lot.serial_block
     LEFT JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
     WHERE logged.log_id IS NOT NULL AND ($1::timestamptz IS NULL OR logged.recorded_at >= $1)
     """,

@@ -35,11 +35,9 @@ async def _read_certificates_any_account(
 
 READ_RETIREMENTS = """
 SELECT parcel.id, parcel.start_grams, parcel.quantity_grams, parcel.retired_on, parcel.retirement_url, lot.vintage,
-       lot.first_number, coalesce(lot.block_spelling, block.block) AS block, project.registry,
-       project.registry_project_id
+       lot.serial, lot.unit_grams, project.registry, project.registry_project_id
 FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
 WHERE parcel.mode = $1 AND parcel.id = ANY ($2::text[]) AND parcel.status = 'retired'
 """

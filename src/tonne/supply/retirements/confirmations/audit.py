@@ -91,7 +91,5 @@ def _stored(parcel: BookedParcel) -> dict[str, Any]:
 def _place(parcel: BookedParcel) -> dict[str, Any]:
     return {
         "lot_id": parcel.lot.lot_id,
-        "serial_block": parcel.lot.serial_block,
-        "first_number": parcel.first_number,
-        "last_number": parcel.last_number,
+        "serial": parcel.units.text,
     }

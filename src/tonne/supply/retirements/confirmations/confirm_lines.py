@@ -17,16 +17,17 @@ from tonne.platform.settings.settings import RegistryPage
 from tonne.platform.values.context import By, Mode
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource, record_confirmed_parcels
 from tonne.supply.retirements.confirmations.merged_lines import MergedLines
-from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, read_pages
+from tonne.supply.retirements.confirmations.retirement_pages import RetirementPages, registry_pages
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow, check_row
 from tonne.supply.retirements.confirmations.store import find_certified_any_account
 from tonne.supply.retirements.confirmations.work_list import EXPORT_COLUMNS
-from tonne.supply.stock.lots.lots import earliest_day, find_canonical, latest_day
+from tonne.supply.stock.lots.lots import earliest_day, latest_day
 from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.parcels import parcel_store
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook, SerialsRefused
 from tonne.supply.stock.serial_runs import SerialRun
+from tonne_verify.serials.units import SerialError
 
 
 class ConfirmationReport(Struct, frozen=True):
@@ -88,9 +89,11 @@ async def plan_confirmations(
 ) -> ConfirmationPlan:
     """Each row has its own `line`. `pages` are where registries publish retirements, besides those that are known."""
     latest = latest_day(now)
-    faults = [LineFault(row.line, *fault) for row in rows for fault in check_row(latest, _checked_values(row))]
+    faults = [
+        LineFault(row.line, *fault) for row in rows for fault in check_row(latest, {"retired_on": row.retired_on})
+    ]
     book, lines, certified = await _lock_book(tx, mode, rows, faults)
-    check = RetirementPages(await read_pages(tx, pages), mode)
+    check = RetirementPages(registry_pages(pages), mode)
     await check.read_used_any_account(tx, {line.row.retirement_url for line in lines})
     new: list[_Recorded] = []
     corrected: list[_Recorded] = []
@@ -114,10 +117,6 @@ async def plan_confirmations(
                 parcel.status = ParcelStatus.RETIRED
                 parcel.retired_on, parcel.retirement_url = line.row.retired_on, line.row.retirement_url
     return ConfirmationPlan(book, new, corrected, known_count, faults)
-
-
-def _checked_values(row: ConfirmationRow) -> dict[str, object]:
-    return {"retired_on": row.retired_on, "first_number": row.first_number, "last_number": row.last_number}
 
 
 async def record_confirmations(
@@ -148,22 +147,26 @@ async def _lock_book(
 ) -> tuple[ParcelBook, list[_Confirmed], dict[str, str]]:
     """The locked parcels, what the lines confirm, and certificates by the parcels that they state.
 
-    Adds a fault for lines that have more tonnes than their parcels.
+    Adds a fault for lines whose serials cannot be read, and for those that have more units than their parcels.
     """
     ids = {row.parcel_id for row in rows}
     stored = {parcel.id: parcel for parcel in await parcel_store.read_parcels_any_account(tx, mode, ids)}
     named = [(row, stored[row.parcel_id]) for row in rows if row.parcel_id in stored]
-    blocks = await find_canonical(tx, {(parcel.registry, row.serial_block) for row, parcel in named})
-    runs = {
-        row.line: [SerialRun(blocks[parcel.registry, row.serial_block], *numbers) for numbers in row.numbers]
-        for row, parcel in named
-    }
+    runs: dict[int, list[SerialRun]] = {}
+    for row, parcel in named:
+        try:
+            runs[row.line] = row.runs(parcel.registry, parcel.lot.units.unit_grams)
+        except SerialError as error:
+            faults.append(
+                LineFault(row.line, "serial" if row.retired_serials is None else "retired_serials", str(error))
+            )
     # Only other serials than those of the parcel concern the other parcels of the project.
-    others = [(row, parcel) for row, parcel in named if runs[row.line] != [parcel.run]]
+    others = [(row, parcel) for row, parcel in named if row.line in runs and runs[row.line] != [parcel.run]]
     vintages = {(parcel.project_id, parcel.vintage) for _, parcel in others}
     requested = [run for row, _ in others for run in runs[row.line]]
     parcels = await parcel_store.lock_parcels_any_account(tx, mode, ids, sorted(vintages), requested)
-    lines = _confirmed(rows, parcels, runs, faults)
+    unread = {row.line for row, _ in named} - runs.keys()
+    lines = _confirmed([row for row in rows if row.line not in unread], parcels, runs, faults)
     certified = await find_certified_any_account(tx, mode, _contradicted(parcels, lines))
     return ParcelBook(parcels, certified.keys()), lines, certified
 
@@ -185,7 +188,7 @@ def _confirmed(
         try:
             claims = merged.claims_of(parcel, runs[row.line])
         except SerialsRefused as error:
-            faults.append(LineFault(row.line, "serial_block", str(error)))
+            faults.append(LineFault(row.line, "serial", str(error)))
         else:
             found += [_Confirmed(row, claim.parcel_id, claim.run) for claim in claims]
     return found
@@ -231,7 +234,7 @@ def _find_parcel(book: ParcelBook, line: _Confirmed, mode: Mode) -> tuple[Booked
         found = book.assign(parcel, run) if held is None else held
         book.confirm(found, row.line)
     except SerialsRefused as error:
-        raise _LineRefused("serial_block", str(error)) from error
+        raise _LineRefused("serial", str(error)) from error
     return found, held is None
 
 

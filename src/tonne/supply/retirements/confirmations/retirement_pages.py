@@ -7,15 +7,12 @@ from tonne.platform.settings.settings import RegistryPage
 from tonne.platform.values.context import Mode
 from tonne.supply.stock.lots.registries import RegistryPages, group_prefixes
 from tonne.supply.stock.parcels.parcel_book import BookedParcel
+from tonne_verify.serials.spelling import registry_id
 
-READ_IDS = "SELECT registry_id(name) AS id FROM unnest($1::text[]) WITH ORDINALITY AS named (name, n) ORDER BY n"
 
-
-async def read_pages(tx: Connection, pages: Sequence[RegistryPage]) -> RegistryPages:
+def registry_pages(pages: Sequence[RegistryPage]) -> RegistryPages:
     """The pages that the operator has set, by the id that all names of a registry share."""
-    rows = await tx.fetch(READ_IDS, [page.registry for page in pages])
-    ids = [row["id"] for row in rows]
-    return RegistryPages(group_prefixes(zip(ids, [page.prefix for page in pages], strict=True)))
+    return RegistryPages(group_prefixes((registry_id(page.registry), page.prefix) for page in pages))
 
 
 # A retirement, as its page describes it: project, whether it is in the service's name, and beneficiary.

@@ -1,15 +1,19 @@
 """A line about what the operator retired at a registry."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import Annotated, ClassVar
 
 from tonne.platform.documents.sheets.columns import CellError, Column, Label, parse_date, parse_web_url, quoted, text
 from tonne.platform.documents.sheets.read_sheet import Row, Values
 from tonne.platform.values.urls import MAX_URL_LENGTH
-from tonne.supply.stock.lots.lots import SerialNumber, check_retired_on
-from tonne.supply.stock.serial_runs import Numbers, parse_runs
+from tonne.supply.stock.lots.lots import check_retired_on
+from tonne.supply.stock.serial_runs import Numbers, SerialRun, format_runs, parse_runs
+from tonne_verify.serials.parse import parse
+from tonne_verify.serials.units import SerialError
 
 _IF_EMPTY = "the cell is empty: fill it in, or delete the line until the parcel is retired."
 
@@ -21,14 +25,21 @@ def parse_registry_url(cell: str) -> str:
     return url
 
 
+_NUMBERS = re.compile(r"(?:[0-9\s;,.\u2010-\u2015\u2212-]|to)+")
+
+
 def _runs(cell: str) -> list[Numbers]:
     runs = parse_runs(cell)
     if runs is None:
-        raise CellError(f"{quoted(cell)} are not serial numbers: write them as 101 to 300; 351, without the block.")
+        raise CellError(f"{quoted(cell)} are not numbers of units: write them as 101 to 300; 351.")
     return runs
 
 
-Runs = Annotated[list[Numbers], Column(_runs)]
+def _retired(cell: str) -> list[Numbers] | list[str]:
+    is_of_numbers = _NUMBERS.fullmatch(cell) is not None
+    return _runs(cell) if is_of_numbers else [part.strip() for part in cell.split(";")]
+
+
 # A shared unit names many.
 MAX_BENEFICIARY = 5000
 
@@ -37,34 +48,52 @@ MAX_BENEFICIARY = 5000
 class ConfirmationRow(Row):
     """A parcel may have several lines, if the registry retired it in parts."""
 
-    KEY: ClassVar[tuple[str, ...]] = ("first_number", "parcel_id")
+    KEY: ClassVar[tuple[str, ...]] = ("serial", "parcel_id")
 
     parcel_id: Label
-    serial_block: Annotated[str, Column(text(MAX_URL_LENGTH))]
-    first_number: SerialNumber
-    last_number: SerialNumber
+    serial: Annotated[str, Column(text(MAX_URL_LENGTH))]
     retired_on: Annotated[date, Column(parse_date, if_empty=_IF_EMPTY)]
     retirement_url: Annotated[str, Column(parse_registry_url, if_empty=_IF_EMPTY)]
-    # As exported: the runs from `first_number` to `last_number`.
-    serials: Runs | None = None
-    # What the registry retired, if it differs.
-    retired_serials: Runs | None = None
+    # As exported: the numbers of the runs of `serial`.
+    serials: Annotated[list[Numbers], Column(_runs)] | None = None
+    # What the registry retired, if it differs: numbers in the frame of `serial`, or whole serials.
+    retired_serials: Annotated[list[Numbers] | list[str], Column(_retired)] | None = None
     # As exported.
     beneficiary: Annotated[str, Column(text(MAX_BENEFICIARY))] | None = None
 
     @property
-    def numbers(self) -> list[Numbers]:
-        """The serials that were retired. Edited numbers count instead of the exported runs."""
-        whole = (self.first_number, self.last_number)
+    def shown(self) -> str:
+        if self.retired_serials is None:
+            return self.serial
+        parts = [each if isinstance(each, str) else format_runs([each]) for each in self.retired_serials]
+        return f"{'; '.join(parts)} ({self.serial})"
+
+    def runs(self, registry: str, unit_grams: int) -> list[SerialRun]:
+        """The units that were retired. An edited serial counts instead of the exported runs. Raises SerialError."""
+        whole = _read(registry, self.serial, unit_grams)
         if self.retired_serials is not None:
-            return self.retired_serials
-        is_as_exported = self.serials is not None and (self.serials[0][0], self.serials[-1][1]) == whole
-        return self.serials if self.serials is not None and is_as_exported else [whole]
+            return _joined(
+                _read(registry, each, unit_grams) if isinstance(each, str) else SerialRun(whole.namespace, *each)
+                for each in self.retired_serials
+            )
+        if self.serials and (self.serials[0][0], self.serials[-1][1]) == (whole.first, whole.last):
+            return [SerialRun(whole.namespace, *each) for each in self.serials]
+        return [whole]
+
+
+def _read(registry: str, serial: str, unit_grams: int) -> SerialRun:
+    units = parse(registry, serial, unit_grams=unit_grams)
+    return SerialRun(units.namespace, units.first, units.last)
+
+
+def _joined(runs: Iterable[SerialRun]) -> list[SerialRun]:
+    ordered = sorted(runs, key=lambda run: (run.namespace, run.first))
+    for before, after in pairwise(ordered):
+        if before.common(after):
+            raise SerialError(f"the numbers {after.first} to {before.last} occur twice: correct the cell.")
+    return ordered
 
 
 def check_row(latest: date, values: Values) -> Iterator[tuple[str, str]]:
     if "retired_on" in values:
         yield from check_retired_on(values["retired_on"], latest)
-    first, last = values.get("first_number"), values.get("last_number")
-    if first is not None and last is not None and last < first:
-        yield "last_number", "it is below first_number: swap or correct the two."

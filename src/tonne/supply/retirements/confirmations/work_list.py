@@ -15,10 +15,11 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
 from tonne.platform.process.progress import progress
-from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_tonnes
+from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode, replace, to_wire
-from tonne.platform.values.serials import part_of_tonnes, serial_range
 from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
+from tonne_verify.serials.parse import stored_units
+from tonne_verify.serials.units import UnitRange, show
 
 EXPORT_COLUMNS = (
     "parcel_id",
@@ -26,12 +27,10 @@ EXPORT_COLUMNS = (
     "registry_project_id",
     "project_name",
     "vintage",
-    "serial_block",
-    "first_number",
-    "last_number",
-    # All runs between the two, such as `101 to 300; 351`.
+    # From the first to the last unit.
+    "serial",
+    # The numbers of all runs between the two, such as `101 to 300; 351`.
     "serials",
-    "kilograms",
     "quantity",
     "parcels",
     "beneficiary",
@@ -59,11 +58,11 @@ class Task(Struct, frozen=True):
     registry_project_id: str
     project_name: str
     vintage: int
-    serial_block: str
+    # The serial of the lot.
+    lot_serial: str
+    unit_grams: int
     first_number: int
     last_number: int
-    # Its start within the first tonne: 0, unless the registry retires less than a tonne.
-    start_grams: int
     quantity_grams: int
     beneficiary: str
     in_service_name: bool
@@ -75,15 +74,17 @@ class Task(Struct, frozen=True):
 
     @property
     def serials(self) -> str:
-        """As printed: `BLOCK 17–18`, or `BLOCK 17–18, 21` with a gap."""
-        if len(self.runs) < 2:
-            return serial_range(self.serial_block, self.first_number, self.start_grams, self.quantity_grams)
-        return f"{self.serial_block} {', '.join(_printed(*run) for run in self.runs)}"
+        """The serials of all runs, as the registry finds them."""
+        return "; ".join(show(self._lot, *run) for run in self.runs)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it consists of whole tonnes, which can be merged."""
-        return self.start_grams % GRAMS_PER_TONNE == 0 and self.quantity_grams % GRAMS_PER_TONNE == 0
+    def serial(self) -> str:
+        """From the first to the last unit, perhaps with others between them."""
+        return show(self._lot, self.first_number, self.last_number)
+
+    @property
+    def _lot(self) -> UnitRange:
+        return stored_units(self.registry, self.lot_serial, self.unit_grams)
 
     @property
     def named(self) -> str:
@@ -93,14 +94,6 @@ class Task(Struct, frozen=True):
         others = len(self.on_behalf_of) - _MAX_NAMES
         names = "; ".join(self.on_behalf_of[:_MAX_NAMES]) + (f"; and {others} others" if others > 0 else "")
         return f"{self.beneficiary}, on behalf of {names}"
-
-    @property
-    def kilograms(self) -> str:
-        """The part of its serials, if the registry retires less than a tonne; otherwise empty."""
-        part = part_of_tonnes(self.start_grams, self.quantity_grams)
-        if part is None:
-            return ""
-        return f"from {part.unit} {part.first} of {self.first_number} to {part.unit} {part.last} of {self.last_number}"
 
 
 # Of a parcel: whether the payments of all orders that have a share of it are disputed. It is then held.
@@ -113,16 +106,14 @@ coalesce((
 LIST_TO_RETIRE = f"""
 SELECT parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registry, project.registry_project_id,
        project.name AS project_name,
-       lot.vintage, coalesce(lot.block_spelling, block.block) AS serial_block,
-       lot.first_number + parcel.start_grams / 1000000 AS first_number,
-       lot.first_number + (parcel.start_grams + parcel.quantity_grams - 1) / 1000000 AS last_number,
-       parcel.start_grams % 1000000 AS start_grams, parcel.quantity_grams, parcel.beneficiary,
-       parcel.in_service_name, parcel.opened_at,
+       lot.vintage, lot.serial AS lot_serial, lot.unit_grams,
+       lot.first_number + parcel.start_grams / lot.unit_grams AS first_number,
+       lot.first_number + (parcel.start_grams + parcel.quantity_grams) / lot.unit_grams - 1 AS last_number,
+       parcel.quantity_grams, parcel.beneficiary, parcel.in_service_name, parcel.opened_at,
        ARRAY(SELECT DISTINCT share.beneficiary FROM shares share
              WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id ORDER BY share.beneficiary) AS on_behalf_of
 FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
 WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND ($3::text IS NULL OR parcel.project_id = $3)
   AND NOT {IS_HELD}
@@ -139,11 +130,10 @@ async def list_tasks_any_account(
 
 
 def merge_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """One line for all parcels of a beneficiary in a lot. Parcels of less than a tonne stay alone."""
+    """One line for all parcels of a beneficiary in a lot."""
     groups: dict[tuple[object, ...], list[Task]] = {}
     for task in tasks:
-        key = (task.lot_id, task.in_service_name, task.named) if task.is_whole else (task.parcel_id,)
-        groups.setdefault(key, []).append(task)
+        groups.setdefault((task.lot_id, task.in_service_name, task.named), []).append(task)
     return [line for group in groups.values() for line in _lines(group)]
 
 
@@ -174,10 +164,6 @@ def _merged(parts: Sequence[Task]) -> Task:
     )
 
 
-def _printed(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}–{last}"
-
-
 def export_tasks(tasks: Sequence[Task]) -> bytes:
     """CSV with a byte order mark: without it, spreadsheets misread names that are not ASCII."""
     text = io.StringIO(newline="")
@@ -187,8 +173,8 @@ def export_tasks(tasks: Sequence[Task]) -> bytes:
         for task in tasks:
             cells = {
                 **asdict(task),
+                "serial": task.serial,
                 "serials": format_runs(task.runs),
-                "kilograms": task.kilograms,
                 "parcels": len(task.parcel_ids),
                 "retired_serials": "",
                 "quantity": format_tonnes(task.quantity_grams),

@@ -102,7 +102,7 @@ async def _record(
     by: By,
 ) -> None:
     """Each organisation sees which of its orders are affected."""
-    serials = {"serial_block": lot.serial_block, "first_number": lot.first_number, "last_number": lot.last_number}
+    serials = {"serial": lot.serial}
     entries = [
         audit.Entry(
             action="lot.invalidated",

@@ -5,11 +5,12 @@ import io
 from collections.abc import Iterable
 
 from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne.platform.values.amounts import format_tonnes
 from tonne.supply.stock.lots.lot_store import ListedLot
 
 # The columns of lots.csv.
 LOT_COLUMNS = (
-    *("lot_id", "registry", "registry_project_id", "vintage", "serial_block", "first_number", "last_number"),
+    *("lot_id", "registry", "registry_project_id", "vintage", "serial", "quantity"),
     *("status", "retirement_url", "retired_on", "country", "methodology", "unit_cost", "cost_currency"),
 )
 
@@ -20,6 +21,7 @@ def export_lots(lots: Iterable[ListedLot]) -> bytes:
     writer = csv.writer(text)
     writer.writerow(LOT_COLUMNS)
     for each in lots:
-        cells = {"lot_id": each.id, **{name: getattr(each, name) for name in LOT_COLUMNS if name != "lot_id"}}
+        computed = {"lot_id": each.id, "quantity": format_tonnes(each.quantity_grams)}
+        cells = {name: computed.get(name) or getattr(each, name) for name in LOT_COLUMNS}
         writer.writerow([escape_formula("" if cells[name] is None else str(cells[name])) for name in LOT_COLUMNS])
     return text.getvalue().encode("utf-8-sig")

@@ -1,12 +1,12 @@
 """Import lots, alone or together with the catalogue: all or nothing.
 
 No two lots may contain the same serial number: the database would refuse them too, but could not name the line. The
-granularity of a project is fixed once credits of it are allocated, because parcels consist of whole units.
+granularity of a project is the unit of all its lots, because parcels consist of whole units.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import date
@@ -29,14 +29,14 @@ from tonne.selling.catalogue.imports.plan import CataloguePlan, FileKind, Files,
 from tonne.selling.catalogue.sources import lock_members
 from tonne.selling.orders.queue import wake_all_short
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account, is_removed_project_held_any_account
+from tonne.supply.stock.lots.check_serials import Disagreement, read_units
 from tonne.supply.stock.lots.lot_case_store import wake_resupply
 from tonne.supply.stock.lots.lots import (
     LotRow,
-    SerialBlock,
+    LotUnits,
     StoredLot,
     check_lot,
     find_allocated,
-    find_canonical,
     find_holders_any_account,
     latest_day,
     lock_unallocated_lots,
@@ -44,90 +44,75 @@ from tonne.supply.stock.lots.lots import (
     read_lots,
     save_lots,
 )
+from tonne_verify.serials.units import UnitRange
 
 _REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."
 
 
-def find_overlaps(
-    sheet: Sheet[LotRow], blocks: Mapping[SerialBlock, str], others: Iterable[StoredLot], mode: Mode
-) -> Iterator[RowError]:
-    """Report each row that overlaps another row or one of the `others`: stored lots that the file does not change.
+def find_overlaps(file: str, lines: Sequence[LotUnits], others: Iterable[StoredLot], mode: Mode) -> Iterator[RowError]:
+    """Report each line that overlaps another one or one of the `others`: stored lots that the file does not change.
 
-    `blocks` has the canonical spelling of every block in the file. `others` are ordered by first number.
+    `others` are ordered by first number.
     """
-    others_by_block: defaultdict[str, list[StoredLot]] = defaultdict(list)
+    others_by_namespace: defaultdict[str, list[StoredLot]] = defaultdict(list)
     for lot in others:
-        others_by_block[lot.block].append(lot)
-    rows_by_block: defaultdict[str, list[LotRow]] = defaultdict(list)
-    for row in sheet.rows:
-        rows_by_block[blocks[row.block_key]].append(row)
-    for block, rows in rows_by_block.items():
-        yield from _overlaps_in_file(sheet.name, rows)
-        yield from _overlaps_with_stored(sheet.name, rows, others_by_block[block], mode)
+        others_by_namespace[lot.units.namespace].append(lot)
+    by_namespace: defaultdict[str, list[LotUnits]] = defaultdict(list)
+    for line in lines:
+        by_namespace[line.units.namespace].append(line)
+    for namespace, of_namespace in by_namespace.items():
+        yield from _overlaps_in_file(file, of_namespace)
+        yield from _overlaps_with_stored(file, of_namespace, others_by_namespace[namespace], mode)
 
 
-def _overlaps_in_file(file: str, rows: list[LotRow]) -> Iterator[RowError]:
-    furthest: LotRow | None = None
-    for row in sorted(rows, key=lambda row: (row.first_number, row.line)):
+def _overlaps_in_file(file: str, lines: list[LotUnits]) -> Iterator[RowError]:
+    furthest: LotUnits | None = None
+    for each in sorted(lines, key=lambda each: (each.units.first, each.row.line)):
         other = furthest
-        if other is None or row.last_number > other.last_number:
-            furthest = row
-        if other is not None and row.first_number <= other.last_number:
-            earlier, later = sorted((row, other), key=lambda row: row.line)
-            message = f"the lot overlaps {earlier.numbers} of line {earlier.line} in its serial block: {_REMEDY}"
-            yield RowError(file, later.line, "first_number", message)
+        if other is None or each.units.last > other.units.last:
+            furthest = each
+        if other is not None and each.units.first <= other.units.last:
+            earlier, later = sorted((each.row, other.row), key=lambda row: row.line)
+            message = f"the lot overlaps {quoted(earlier.serial or '')} of line {earlier.line}: {_REMEDY}"
+            yield RowError(file, later.line, "serial", message)
 
 
-def _overlaps_with_stored(file: str, rows: list[LotRow], others: list[StoredLot], mode: Mode) -> Iterator[RowError]:
-    first_numbers = [lot.row.first_number for lot in others]
-    for row in rows:
+def _overlaps_with_stored(file: str, lines: list[LotUnits], others: list[StoredLot], mode: Mode) -> Iterator[RowError]:
+    first_numbers = [lot.units.first for lot in others]
+    for row, units in lines:
         # Stored lots do not overlap one another, so only the last one that starts within the row can overlap it.
-        i = bisect_right(first_numbers, row.last_number) - 1
-        if i < 0 or others[i].row.last_number < row.first_number:
+        i = bisect_right(first_numbers, units.last) - 1
+        if i < 0 or others[i].units.last < units.first:
             continue
         other = others[i]
-        where = f"which the {other.mode} catalogue holds in block {quoted(other.row.serial_block)}"
         hint = f" To correct that lot, enter {other.id} in the column lot_id." if other.mode == mode else ""
-        message = f"the lot overlaps {other.row.numbers}, {where}: {_REMEDY}{hint}"
-        yield RowError(file, row.line, "first_number", message)
+        message = f"the lot overlaps {quoted(other.units.text)} of the {other.mode} catalogue: {_REMEDY}{hint}"
+        yield RowError(file, row.line, "serial", message)
 
 
-FIND_ALLOCATED_LOTS = """
-SELECT id, project_id FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams > 0 ORDER BY id
+FIND_OTHER_UNITS = """
+SELECT DISTINCT ON (lots.project_id) lots.project_id, lots.unit_grams
+FROM unnest($2::text[], $3::bigint[]) AS changed (project_id, unit_grams)
+JOIN lots ON lots.mode = $1 AND lots.project_id = changed.project_id AND lots.unit_grams <> changed.unit_grams
+ORDER BY lots.project_id
 """
 
 
-async def find_allocated_lots(tx: Connection, mode: Mode, project_ids: Collection[str]) -> dict[str, list[str]]:
-    """The ids of the lots of which orders hold grams, by project."""
-    found: dict[str, list[str]] = {}
-    for row in await tx.fetch(FIND_ALLOCATED_LOTS, mode, list(project_ids)):
-        found.setdefault(row["project_id"], []).append(row["id"])
-    return found
-
-
 async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> list[RowError]:
-    """Report projects whose granularity would change under allocated credits. The caller has locked the projects."""
-    before = catalogue.projects.stored
-    changed = {
-        catalogue.project_ids[row.key]: row
-        for row in catalogue.projects.changed
-        if row.granularity_grams != before[row.key].granularity_grams
-    }
+    """Report projects whose granularity would differ from the units of their lots."""
+    changed = {catalogue.project_ids[row.key]: row for row in catalogue.projects.changed}
     if not changed:
         return []
-    lots = await find_allocated_lots(tx, mode, changed)
-    errors = []
-    for project_id, lot_ids in lots.items():
-        row = changed[project_id]
-        holders = await find_holders_any_account(tx, mode, lot_ids)
-        orders = sorted({order_id for ids in holders.values() for order_id in ids})
-        message = (
-            f"tonnes of {row.registry} {row.registry_project_id} are allocated to {name_holders(orders)} in units of "
-            f"{before[row.key].granularity_grams} g, so the unit cannot change: write "
-            f"{before[row.key].granularity_grams}."
+    units = [row.granularity_grams for row in changed.values()]
+    return [
+        RowError(
+            catalogue.projects.file,
+            changed[lot["project_id"]].line,
+            "granularity_grams",
+            f"the project has lots in units of {lot['unit_grams']} g: write {lot['unit_grams']}, or withdraw them.",
         )
-        errors.append(RowError(catalogue.projects.file, row.line, "granularity_grams", message))
-    return errors
+        for lot in await tx.fetch(FIND_OTHER_UNITS, mode, list(changed), units)
+    ]
 
 
 # New lots, and projects that a bundle did not have before.
@@ -137,7 +122,7 @@ _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}
 class LotPlan(msgspec.Struct, frozen=True):
     changes: RowChanges[LotRow]
     # New and changed lots, by id.
-    saved: dict[str, LotRow]
+    saved: dict[str, LotUnits]
     errors: list[RowError]
     # What changes in each lot, for people.
     corrections: list[str]
@@ -182,7 +167,7 @@ async def import_files(
     changes = [*catalogue.changes, lots.changes] if lots.changes.file else catalogue.changes
     report = await finish_import(tx, head, changes)
     if report.changed:
-        lot_ids = {row.key: id_ for id_, row in lots.saved.items()}
+        lot_ids = {row.key: id_ for id_, (row, _) in lots.saved.items()}
         entries = [
             import_entry(head, report.version, files, changes),
             *catalogue_entries(head, catalogue),
@@ -205,46 +190,59 @@ async def _plan_lots(
     tx: Connection, mode: Mode, file: SheetFile | None, catalogue: CataloguePlan, latest: date
 ) -> LotPlan:
     sheet = read_sheet(file, LotRow, partial(check_lot, latest))
-    blocks = await find_canonical(tx, {row.block_key for row in sheet.rows})
-    every = await read_lots(tx, set(blocks.values()), {row.lot_id for row in sheet.rows if row.lot_id})
-    stored = _match(sheet, {row.line: blocks[row.block_key] for row in sheet.rows}, every, mode)
+    lines = list(_read_units(sheet, catalogue, mode))
+    every = await read_lots(
+        tx, {units.namespace for _, units in lines}, {row.lot_id for row in sheet.rows if row.lot_id}
+    )
+    stored = _match(sheet, lines, every, mode)
     known_ids = {lot.id for lot in stored.values()}
-    errors = [
-        *sheet.errors,
-        *find_overlaps(sheet, blocks, [lot for lot in every if lot.id not in known_ids], mode),
-    ]
+    errors = [*sheet.errors, *find_overlaps(sheet.name, lines, [lot for lot in every if lot.id not in known_ids], mode)]
     new, changed = [], {}
-    for row in sheet.rows:
-        errors += check_project(sheet.name, row, catalogue.known_projects)
+    for row, units in lines:
         # A stored lot keeps its values, because certificates may already show them.
         lot = stored.get(row.line)
         source = lot.row if lot else catalogue.known_projects.by_key.get(row.project_key, row)
-        full = replace(
-            row,
-            serial_block=_as_stored(row, lot),
-            country=row.country or source.country,
-            methodology=row.methodology or source.methodology,
-            unit_cost=row.unit_cost if lot is None or row.unit_cost is not None else lot.row.unit_cost,
-            cost_currency=row.cost_currency or (None if lot is None else lot.row.cost_currency),
-            lot_id=lot.id if lot else None,
+        full = LotUnits(
+            replace(
+                row,
+                serial=_as_stored(row, lot),
+                country=row.country or source.country,
+                methodology=row.methodology or source.methodology,
+                unit_cost=row.unit_cost if lot is None or row.unit_cost is not None else lot.row.unit_cost,
+                cost_currency=row.cost_currency or (None if lot is None else lot.row.cost_currency),
+                lot_id=lot.id if lot else None,
+            ),
+            units,
         )
         if lot is None:
             new.append(full)
-        elif full != lot.row:
+        elif full.row != lot.row:
             changed[lot.id] = full
     errors += await _check_unallocated(tx, mode, sheet.name, changed)
     before = {lot.id: lot.row for lot in stored.values()}
-    corrections = [f"{id_}: {_difference(before[id_], row)}" for id_, row in changed.items()]
-    unchanged = len(sheet.rows) - len(new) - len(changed)
-    compared = {row.key: before[id_] for id_, row in changed.items()}
-    changes = RowChanges(sheet.name, new, list(changed.values()), [], unchanged, compared)
-    return LotPlan(changes, changed | {new_id("lot"): row for row in new}, errors, corrections)
+    corrections = [f"{id_}: {_difference(before[id_], each.row)}" for id_, each in changed.items()]
+    unchanged = len(lines) - len(new) - len(changed)
+    compared = {each.row.key: before[id_] for id_, each in changed.items()}
+    rows = [each.row for each in new], [each.row for each in changed.values()]
+    changes = RowChanges(sheet.name, *rows, [], unchanged, compared)
+    return LotPlan(changes, changed | {new_id("lot"): each for each in new}, errors, corrections)
 
 
-def _match(sheet: Sheet[LotRow], blocks: dict[int, str], every: list[StoredLot], mode: Mode) -> dict[int, StoredLot]:
-    """The stored lot of each row that has one, by line: the one that it names, or that has the same serial numbers.
+def _read_units(sheet: Sheet[LotRow], catalogue: CataloguePlan, mode: Mode) -> Iterator[LotUnits]:
+    """The lines whose serials agree with their projects. Adds the errors of the others to the sheet."""
+    projects = catalogue.known_projects
+    for row in sheet.rows:
+        sheet.errors += check_project(sheet.name, row, projects)
+        try:
+            yield read_units(row, projects.by_key.get(row.project_key), mode)
+        except Disagreement as error:
+            sheet.add_error(row.line, error.column, str(error))
 
-    `blocks` has the canonical serial block of each line. Adds errors of `lot_id` to the sheet.
+
+def _match(sheet: Sheet[LotRow], lines: Sequence[LotUnits], every: list[StoredLot], mode: Mode) -> dict[int, StoredLot]:
+    """The stored lot of each row that has one, by line: the one that it names, or that has the same units.
+
+    Adds errors of `lot_id` to the sheet.
     """
     by_id = {lot.id: lot for lot in every if lot.mode == mode}
     named: dict[str, int] = {}
@@ -260,18 +258,20 @@ def _match(sheet: Sheet[LotRow], blocks: dict[int, str], every: list[StoredLot],
         else:
             named[row.lot_id] = row.line
             found[row.line] = by_id[row.lot_id]
-    by_numbers = {
-        (lot.block, lot.row.first_number, lot.row.last_number): lot for lot in by_id.values() if lot.id not in named
-    }
-    for row in sheet.rows:
-        lot = by_numbers.get((blocks[row.line], row.first_number, row.last_number))
+    by_units = {_place(lot.units): lot for lot in by_id.values() if lot.id not in named}
+    for row, units in lines:
+        lot = by_units.get(_place(units))
         if row.lot_id is None and lot is not None:
-            # Spellings of one block may differ between two lines. The second is reported as an overlap.
+            # Spellings of one serial may differ between two lines. The second is reported as an overlap.
             found.setdefault(row.line, lot)
     return found
 
 
-async def _check_unallocated(tx: Connection, mode: Mode, file: str, changed: dict[str, LotRow]) -> list[RowError]:
+def _place(units: UnitRange) -> tuple[str, int, int]:
+    return units.namespace, units.first, units.last
+
+
+async def _check_unallocated(tx: Connection, mode: Mode, file: str, changed: dict[str, LotUnits]) -> list[RowError]:
     """Lock the lots that change. Those of which orders hold grams, or that others have locked, are errors."""
     in_use = changed.keys() - await lock_unallocated_lots(tx, mode, list(changed))
     if not in_use:
@@ -281,7 +281,7 @@ async def _check_unallocated(tx: Connection, mode: Mode, file: str, changed: dic
     return [
         RowError(
             file,
-            changed[id_].line,
+            changed[id_].row.line,
             None,
             f"tonnes of this lot are allocated to {name_holders(holders.get(id_, []))}, so it cannot change: restore "
             "the line as it was imported."
@@ -292,10 +292,10 @@ async def _check_unallocated(tx: Connection, mode: Mode, file: str, changed: dic
     ]
 
 
-def _as_stored(row: LotRow, lot: StoredLot | None) -> str:
-    """An exported block may have got a quote mark in front, so that a spreadsheet does not run it as a formula."""
-    is_escaped = lot is not None and row.serial_block == escape_formula(lot.row.serial_block)
-    return lot.row.serial_block if lot is not None and is_escaped else row.serial_block
+def _as_stored(row: LotRow, lot: StoredLot | None) -> str | None:
+    """An exported serial may have got a quote mark in front, so that a spreadsheet does not run it as a formula."""
+    is_escaped = lot is not None and row.serial == escape_formula(lot.row.serial or "")
+    return lot.row.serial if lot is not None and is_escaped else row.serial
 
 
 def _difference(before: LotRow, after: LotRow) -> str:

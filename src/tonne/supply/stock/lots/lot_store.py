@@ -22,9 +22,8 @@ class ListedLot(Struct, frozen=True):
     registry: str
     registry_project_id: str
     vintage: int
-    serial_block: str
-    first_number: int
-    last_number: int
+    serial: str
+    unit_grams: int
     quantity_grams: int
     allocated_grams: int
     status: str
@@ -61,13 +60,13 @@ class ListedLot(Struct, frozen=True):
 
 _LOT = """
 lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage,
-coalesce(lot.block_spelling, block.block) AS serial_block, lot.first_number, lot.last_number, lot.quantity_grams,
-lot.allocated_grams, CASE WHEN lot.invalidated_at IS NULL THEN lot.status ELSE 'invalid' END AS status,
+lot.serial, lot.unit_grams, lot.quantity_grams, lot.allocated_grams,
+CASE WHEN lot.invalidated_at IS NULL THEN lot.status ELSE 'invalid' END AS status,
 lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at, lot.unit_cost_minor,
 lot.cost_currency, lot.invalid_grams, lot.invalidated_at, lot.invalid_reason AS reason
 """
 _PROJECT = "JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id"
-_LOTS = f"lots lot JOIN serial_blocks block ON block.number = lot.serial_block {_PROJECT}"
+_LOTS = f"lots lot {_PROJECT}"
 LIST_LOTS = f"""
 SELECT {_LOT} FROM {_LOTS}
 WHERE lot.mode = $1 ORDER BY project.registry, project.registry_project_id, lot.vintage, lot.id
@@ -110,8 +109,8 @@ async def add_retired_any_account(connection: Connection, mode: Mode, lots: list
 
 
 _WITHDRAWN = """
-lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage, lot.serial_block, lot.first_number,
-lot.last_number, (lot.last_number - lot.first_number + 1) * 1000000 AS quantity_grams, 0::bigint AS allocated_grams,
+lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage, lot.serial, lot.unit_grams,
+lot.quantity_grams, 0::bigint AS allocated_grams,
 'withdrawn' AS status, lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at,
 lot.unit_cost_minor, lot.cost_currency, lot.withdrawn_at, lot.reason
 """
@@ -155,17 +154,14 @@ async def lock_lot(tx: Connection, lot_id: str) -> ListedLot | None:
 
 MOVE_LOT = """
 WITH moved AS (
-    DELETE FROM lots USING serial_blocks block
-    WHERE lots.mode = $1 AND lots.id = $2 AND lots.allocated_grams = 0 AND block.number = lots.serial_block
-    RETURNING lots.mode, lots.id, lots.project_id, lots.vintage,
-              coalesce(lots.block_spelling, block.block) AS serial_block, lots.first_number, lots.last_number,
-              lots.country, lots.methodology, lots.status, lots.retirement_url, lots.retired_on, lots.created_at,
-              lots.unit_cost_minor, lots.cost_currency
+    DELETE FROM lots WHERE mode = $1 AND id = $2 AND allocated_grams = 0
+    RETURNING mode, id, project_id, vintage, serial, unit_grams, quantity_grams, country, methodology, status,
+              retirement_url, retired_on, created_at, unit_cost_minor, cost_currency
 )
-INSERT INTO withdrawn_lots (mode, id, project_id, vintage, serial_block, first_number, last_number, country,
-                            methodology, status, retirement_url, retired_on, created_at, unit_cost_minor,
-                            cost_currency, withdrawn_at, withdrawn_by, reason)
-SELECT mode, id, project_id, vintage, serial_block, first_number, last_number, country, methodology, status,
+INSERT INTO withdrawn_lots (mode, id, project_id, vintage, serial, unit_grams, quantity_grams, country, methodology,
+                            status, retirement_url, retired_on, created_at, unit_cost_minor, cost_currency,
+                            withdrawn_at, withdrawn_by, reason)
+SELECT mode, id, project_id, vintage, serial, unit_grams, quantity_grams, country, methodology, status,
        retirement_url, retired_on, created_at, unit_cost_minor, cost_currency, $3, $4, $5
 FROM moved
 """

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Struct
 
@@ -20,11 +20,13 @@ from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.supply.stock.errors import LotInUse, LotNotFound
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account
 from tonne.supply.stock.lots.lot_store import ListedLot, find_withdrawn_lot, lock_lot, move_to_withdrawn
+from tonne_verify.serials.parse import parse
+from tonne_verify.serials.units import UnitRange
 
-MAX_LOT_TONNES = 10**9
+MAX_LOT_UNITS = MAX_LOT_TONNES = 10**9
 MAX_UNIT_COST = 10**9
+MAX_SERIAL = 300
 SerialNumber = Annotated[int, columns.Column(columns.whole(0, 10**15 - 1))]
-SerialBlock = tuple[str, str]
 
 
 def parse_cost(cell: str) -> Decimal:
@@ -36,15 +38,19 @@ def parse_cost(cell: str) -> Decimal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LotRow(ProjectReference):
-    KEY: ClassVar[tuple[str, ...]] = ("registry", "serial_block", "first_number", "last_number")
+    KEY: ClassVar[tuple[str, ...]] = ("registry", "serial", "serial_block", "first_number", "last_number")
 
     vintage: Annotated[int, columns.Column(columns.whole(1990, 2100))]
-    serial_block: Annotated[str, columns.Column(columns.text(200))]
-    first_number: SerialNumber
-    last_number: SerialNumber
     status: Annotated[str, columns.Column(columns.choice("held", "pre_retired"))]
     retirement_url: columns.WebUrl | None
     retired_on: columns.Date | None
+    # The whole serial; or a block and two numbers, of which the import makes one.
+    serial: Annotated[str, columns.Column(columns.text(MAX_SERIAL))] | None = None
+    serial_block: Annotated[str, columns.Column(columns.text(200))] | None = None
+    first_number: SerialNumber | None = None
+    last_number: SerialNumber | None = None
+    # In tonnes, to be compared with the serial.
+    quantity: Annotated[Decimal, columns.Column(columns.decimal(6, MAX_LOT_TONNES))] | None = None
     # The import copies these from the project if they are missing.
     country: columns.Label | None = None
     methodology: columns.Label | None = None
@@ -60,25 +66,26 @@ class LotRow(ProjectReference):
             return None
         return scaled(self.unit_cost, DECIMALS[self.cost_currency])
 
-    @property
-    def block_key(self) -> SerialBlock:
-        return (self.registry, self.serial_block)
 
-    @property
-    def numbers(self) -> str:
-        return f"{self.first_number} to {self.last_number}"
+class LotUnits(NamedTuple):
+    """A row and its units. Its `serial` is in the spelling of the registry; it has no block, numbers or quantity."""
+
+    row: LotRow
+    units: UnitRange
+
+
+_BLOCK = ("serial_block", "first_number", "last_number")
 
 
 def check_lot(latest: date, values: Values) -> Iterator[tuple[str, str]]:
-    first, last = values.get("first_number"), values.get("last_number")
-    if first is not None and last is not None:
-        if last < first:
-            yield "last_number", "it is below first_number: swap or correct the two."
-        elif last - first >= MAX_LOT_TONNES:
-            yield "last_number", f"the lot holds more than {MAX_LOT_TONNES:,} t: split it into smaller lots."
-    block = values.get("serial_block")
-    if block is not None and not any(character.isalnum() for character in block):
-        yield "serial_block", "it has no letter and no digit: enter the part of the serial before the number."
+    parts = [name for name in _BLOCK if values.get(name, "invalid") is not None]
+    if values.get("serial", "invalid") is None and len(parts) < len(_BLOCK):
+        if parts:
+            yield next(name for name in _BLOCK if name not in parts), "the cell is empty: enter a value, or the serial."
+        else:
+            yield "serial", "the cell is empty: enter the whole serial, as the registry writes it."
+    if values.get("serial") is not None and parts:
+        yield parts[0], "the line has the whole serial: leave the cell empty."
     yield from _check_cost(values)
     for column in ("retirement_url", "retired_on"):
         if values.get("status") == "pre_retired" and values.get(column, "invalid") is None:
@@ -118,54 +125,38 @@ def earliest_day(moment: datetime) -> date:
 
 
 class StoredLot(Struct, frozen=True):
-    """`block` is the serial block in its canonical spelling."""
-
     mode: Mode
     id: str
-    block: str
+    units: UnitRange
     row: LotRow
 
 
-FIND_CANONICAL = """
-SELECT registry, block, canonical_serial_block(registry, block) AS canonical
-FROM unnest($1::text[], $2::text[]) AS named (registry, block)
-"""
-
-
-async def find_canonical(tx: Connection, blocks: Collection[SerialBlock]) -> dict[SerialBlock, str]:
-    """The spelling in which the database compares these serial blocks."""
-    names = sorted(blocks)
-    rows = await tx.fetch(FIND_CANONICAL, [registry for registry, _ in names], [block for _, block in names])
-    return {(row["registry"], row["block"]): row["canonical"] for row in rows}
-
-
 READ_LOTS = """
-SELECT lots.mode, lots.id, serial_blocks.canonical, projects.registry, registry_project_id, vintage,
-       coalesce(lots.block_spelling, serial_blocks.block) AS serial_block, first_number, last_number, status,
+SELECT lots.mode, lots.id, lots.unit_grams, projects.registry, registry_project_id, vintage, serial, status,
        retirement_url, retired_on, lots.country, lots.methodology, lots.id AS lot_id, lots.unit_cost_minor,
        lots.cost_currency
 FROM lots
 JOIN serial_blocks ON lots.serial_block = serial_blocks.number
 JOIN projects ON projects.mode = lots.mode AND projects.id = lots.project_id
-WHERE serial_blocks.canonical = ANY ($1::text[]) OR lots.id = ANY ($2::text[])
+WHERE serial_blocks.namespace = ANY ($1::text[]) OR lots.id = ANY ($2::text[])
 ORDER BY first_number
 """
 
 
-async def read_lots(tx: Connection, blocks: Collection[str], ids: Collection[str]) -> list[StoredLot]:
-    """The lots of these canonical blocks, and those with these ids, ordered by first number.
+async def read_lots(tx: Connection, namespaces: Collection[str], ids: Collection[str]) -> list[StoredLot]:
+    """The lots of these namespaces, and those with these ids, ordered by first number.
 
     Of both modes, because a serial number belongs to one lot only.
     """
-    rows = [dict(row) for row in await tx.fetch(READ_LOTS, list(blocks), list(ids))]
+    rows = [dict(row) for row in await tx.fetch(READ_LOTS, list(namespaces), list(ids))]
     return [_stored(row) for row in rows]
 
 
 def _stored(row: dict[str, Any]) -> StoredLot:
     cost_minor, currency = row.pop("unit_cost_minor"), row["cost_currency"]
     cost = None if cost_minor is None else Decimal(cost_minor).scaleb(-DECIMALS[currency])
-    facts = (Mode(row.pop("mode")), row.pop("id"), row.pop("canonical"))
-    return StoredLot(*facts, LotRow(**row, unit_cost=cost))
+    units = parse(row["registry"], row["serial"], unit_grams=row.pop("unit_grams"))
+    return StoredLot(Mode(row.pop("mode")), row.pop("id"), units, LotRow(**row, unit_cost=cost))
 
 
 # SKIP LOCKED: a locked lot is being allocated, and waiting for it could end in a deadlock.
@@ -209,47 +200,50 @@ def name_holders(order_ids: list[str]) -> str:
 
 # Not ON CONFLICT DO NOTHING, which would consume a block number in every import.
 SAVE_SERIAL_BLOCKS = """
-INSERT INTO serial_blocks (registry, block)
-SELECT DISTINCT ON (canonical) registry, block
-FROM unnest($1::text[], $2::text[]) AS named (registry, block)
-CROSS JOIN LATERAL canonical_serial_block(registry, block) AS canonical
-WHERE canonical NOT IN (SELECT canonical FROM serial_blocks) ORDER BY canonical, registry, block
+INSERT INTO serial_blocks (namespace)
+SELECT namespace FROM unnest($1::text[]) AS named (namespace)
+WHERE namespace NOT IN (SELECT namespace FROM serial_blocks) ORDER BY namespace
 """
 SAVE_LOTS = """
-INSERT INTO lots (mode, id, project_id, vintage, serial_block, block_spelling, first_number, last_number, country,
-                  methodology, status, retirement_url, retired_on, created_at, unit_cost_minor, cost_currency)
-SELECT $1, lot.id, lot.project_id, lot.vintage, serial_blocks.number, lot.serial_block, lot.first_number,
-       lot.last_number, lot.country, lot.methodology, lot.status, lot.retirement_url, lot.retired_on, $2,
-       lot.unit_cost_minor, lot.cost_currency
+INSERT INTO lots (mode, id, project_id, vintage, serial, serial_block, first_number, last_number, unit_grams,
+                  quantity_grams, country, methodology, status, retirement_url, retired_on, created_at,
+                  unit_cost_minor, cost_currency)
+SELECT $1, lot.id, lot.project_id, lot.vintage, lot.serial, serial_blocks.number, lot.first_number, lot.last_number,
+       lot.unit_grams, (lot.last_number - lot.first_number + 1) * lot.unit_grams, lot.country, lot.methodology,
+       lot.status, lot.retirement_url, lot.retired_on, $2, lot.unit_cost_minor, lot.cost_currency
 FROM jsonb_to_recordset($3) AS lot (
-    id text, project_id text, vintage smallint, registry text, serial_block text, first_number bigint,
-    last_number bigint, country text, methodology text, status text, retirement_url text, retired_on date,
-    unit_cost_minor bigint, cost_currency text)
-JOIN serial_blocks ON serial_blocks.canonical = canonical_serial_block(lot.registry, lot.serial_block)
+    id text, project_id text, vintage smallint, serial text, namespace text, first_number bigint,
+    last_number bigint, unit_grams bigint, country text, methodology text, status text, retirement_url text,
+    retired_on date, unit_cost_minor bigint, cost_currency text)
+JOIN serial_blocks ON serial_blocks.namespace = lot.namespace
 ON CONFLICT (mode, id) DO UPDATE SET
-    project_id = excluded.project_id, vintage = excluded.vintage, serial_block = excluded.serial_block,
-    block_spelling = excluded.block_spelling, first_number = excluded.first_number,
-    last_number = excluded.last_number, country = excluded.country, methodology = excluded.methodology,
+    project_id = excluded.project_id, vintage = excluded.vintage, serial = excluded.serial,
+    serial_block = excluded.serial_block, first_number = excluded.first_number, last_number = excluded.last_number,
+    unit_grams = excluded.unit_grams, quantity_grams = excluded.quantity_grams, country = excluded.country,
+    methodology = excluded.methodology,
     status = excluded.status, retirement_url = excluded.retirement_url, retired_on = excluded.retired_on,
     unit_cost_minor = excluded.unit_cost_minor, cost_currency = excluded.cost_currency
 """
 
 
 async def save_lots(
-    tx: Connection, mode: Mode, lots: Mapping[str, LotRow], project_ids: Mapping[tuple[Any, ...], str], now: datetime
+    tx: Connection, mode: Mode, lots: Mapping[str, LotUnits], project_ids: Mapping[tuple[Any, ...], str], now: datetime
 ) -> None:
     """`lots` are by id. The caller holds the locks of those that exist."""
-    blocks = sorted({row.block_key for row in lots.values()})
-    await tx.execute(SAVE_SERIAL_BLOCKS, [registry for registry, _ in blocks], [block for _, block in blocks])
+    await tx.execute(SAVE_SERIAL_BLOCKS, sorted({units.namespace for _, units in lots.values()}))
     records = (
         {
             **asdict(row),
             "id": id_,
             "project_id": project_ids[row.project_key],
+            "namespace": units.namespace,
+            "first_number": units.first,
+            "last_number": units.last,
+            "unit_grams": units.unit_grams,
             "unit_cost": None,
             "unit_cost_minor": row.unit_cost_minor,
         }
-        for id_, row in lots.items()
+        for id_, (row, units) in lots.items()
     )
     await tx.execute(SAVE_LOTS, mode, now, json_rows(records))
 
@@ -279,9 +273,7 @@ async def withdraw_lot(tx: Connection, lot_id: str, *, reason: str, by: By) -> L
         "registry": lot.registry,
         "registry_project_id": lot.registry_project_id,
         "vintage": lot.vintage,
-        "serial_block": lot.serial_block,
-        "first_number": lot.first_number,
-        "last_number": lot.last_number,
+        "serial": lot.serial,
         "status": lot.status,
     }
     await audit.record(

@@ -12,19 +12,18 @@ from datetime import date, datetime
 from msgspec import Struct
 
 from tonne.platform.documents.sheets.columns import quoted
-from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.platform.values.context import new_id, replace
+from tonne.platform.values.serials import units_of_part
 from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.serial_runs import SerialRun
+from tonne_verify.serials.units import UnitRange
 
 
 class LotPlace(Struct, frozen=True):
-    """The lot of a parcel, as far as its serials are printed."""
+    """The lot of a parcel, and its units."""
 
     lot_id: str
-    block: str
-    serial_block: str
-    first_number: int
+    units: UnitRange
 
 
 class BookedParcel(Struct):
@@ -62,23 +61,20 @@ class BookedParcel(Struct):
 
     @property
     def first_number(self) -> int:
-        return self.lot.first_number + self.start_grams // GRAMS_PER_TONNE
+        return self.lot.units.first + self.start_grams // self.lot.units.unit_grams
 
     @property
-    def last_number(self) -> int:
-        return self.lot.first_number + (self.start_grams + self.quantity_grams - 1) // GRAMS_PER_TONNE
+    def units(self) -> UnitRange:
+        return units_of_part(self.lot.units, self.start_grams, self.quantity_grams)
 
     @property
     def run(self) -> SerialRun:
-        return SerialRun(self.lot.block, self.first_number, self.last_number)
+        units, first = self.lot.units, self.first_number
+        return SerialRun(units.namespace, first, first + self.quantity_grams // units.unit_grams - 1)
 
     @property
     def serials(self) -> str:
-        return f"{quoted(self.lot.serial_block)} {self.first_number} to {self.last_number}"
-
-    @property
-    def is_whole(self) -> bool:
-        return self.start_grams % GRAMS_PER_TONNE == 0 and self.quantity_grams % GRAMS_PER_TONNE == 0
+        return quoted(self.units.text)
 
     @property
     def is_divisible(self) -> bool:
@@ -86,8 +82,8 @@ class BookedParcel(Struct):
 
     def move(self, lot: LotPlace, run: SerialRun) -> None:
         self.lot = lot
-        self.start_grams = (run.first - lot.first_number) * GRAMS_PER_TONNE
-        self.quantity_grams = run.tonnes * GRAMS_PER_TONNE
+        self.start_grams = (run.first - lot.units.first) * lot.units.unit_grams
+        self.quantity_grams = run.units * lot.units.unit_grams
 
 
 class SerialsRefused(Exception):
@@ -163,11 +159,10 @@ class ParcelBook:
             for each in family
             if each.id not in self._fixed_ids
             and each.id not in self._lines
-            and each.is_whole
             and each.lot_status is LotStatus.HELD
             and each.status is not ParcelStatus.OPEN
             and each.invalidated_at is None
-            and (each.run.tonnes == run.tonnes or (each.run.tonnes > run.tonnes and each.is_divisible))
+            and (each.run.units == run.units or (each.run.units > run.units and each.is_divisible))
         ]
         return min(fits, key=lambda each: _preference(each, run), default=None)
 
@@ -176,14 +171,14 @@ class ParcelBook:
         (requested,) = run.without(kept)
         holders = self._holders(source, requested, kept)
         (spare,) = source.run.without(kept)
-        given = SerialRun(spare.block, spare.first, spare.first + requested.tonnes - 1)
+        given = SerialRun(spare.namespace, spare.first, spare.first + requested.units - 1)
         target, place = holders[0].lot, source.lot
         self._split_off(source, spare.without(given))
         for holder in holders:
             part = holder.run.common(requested) or requested
             rest = holder.run.without(part)
             offset = given.first + part.first - requested.first
-            goes_to = SerialRun(given.block, offset, offset + part.tonnes - 1)
+            goes_to = SerialRun(given.namespace, offset, offset + part.units - 1)
             if rest:
                 self._add(holder, place, goes_to)
                 self._split_off(holder, rest[1:])
@@ -207,11 +202,11 @@ class ParcelBook:
                     f"the serials {each.serials} are recorded as retired for the parcel {each.id}: a serial can be "
                     "retired only once, so correct the line."
                 )
-            if not each.is_whole or not (requested.contains(each.run) or each.is_divisible):
+            if not (requested.contains(each.run) or each.is_divisible):
                 raise SerialsRefused(f"the parcel {each.id} shares a unit: retire the serials {source.serials}.")
-        covered = sum(common.tonnes for each in found if (common := each.run.common(requested)))
+        covered = sum(common.units for each in found if (common := each.run.common(requested)))
         lots = {each.lot.lot_id for each in found} | ({source.lot.lot_id} if kept else set())
-        if covered != requested.tonnes or len(lots) != 1:
+        if covered != requested.units or len(lots) != 1:
             raise SerialsRefused(
                 f"the parcel holds the serials {source.serials}, and those of the line are not on the work list of its "
                 "project and vintage, or not in one lot: retire these, or correct the line."
@@ -237,4 +232,4 @@ class ParcelBook:
 
 
 def _preference(parcel: BookedParcel, run: SerialRun) -> tuple[bool, bool, int, str]:
-    return not parcel.run.contains(run), parcel.status is ParcelStatus.RETIRED, parcel.run.tonnes, parcel.id
+    return not parcel.run.contains(run), parcel.status is ParcelStatus.RETIRED, parcel.run.units, parcel.id

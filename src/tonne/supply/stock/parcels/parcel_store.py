@@ -11,14 +11,16 @@ from tonne.supply.stock.parcels.confirm_retirements import Confirmation
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace
 from tonne.supply.stock.serial_runs import SerialRun
 from tonne.supply.transparency.record_statements import record_retirements
+from tonne_verify.serials.parse import stored_units
+from tonne_verify.serials.spelling import registry_id
 
 # Larger than any number of grams in a lot.
 _ASIDE = 10**17
 
 _BOOKED = """
-parcel.id, parcel.lot_id, block.canonical, coalesce(lot.block_spelling, block.block) AS serial_block,
-lot.first_number AS lot_first_number, parcel.start_grams, parcel.quantity_grams, parcel.project_id, lot.vintage,
-project.registry, registry_id(project.registry) AS registry_id, project.registry_url, parcel.beneficiary,
+parcel.id, parcel.lot_id, lot.serial, lot.unit_grams, parcel.start_grams, parcel.quantity_grams,
+parcel.project_id, lot.vintage,
+project.registry, project.registry_url, parcel.beneficiary,
 parcel.in_service_name, lot.status AS lot_status,
 parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from, parcel.invalidated_at,
 (SELECT min(orders.created_at) FROM shares share
@@ -28,7 +30,6 @@ parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from, parc
  WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id) AS is_of_one_line
 FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-JOIN serial_blocks block ON block.number = lot.serial_block
 JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
 """
 READ_PARCELS = f"""
@@ -55,13 +56,13 @@ WHERE parcel.mode = $1 AND parcel.id IN (
     JOIN parcels other ON other.mode = $1 AND other.lot_id = of_vintage.id
     WHERE other.status IN ('open', 'to_retire')
     UNION ALL
-    SELECT held.id FROM unnest($5::text[], $6::bigint[], $7::bigint[]) AS run (block, first, last)
-    JOIN serial_blocks of_run ON of_run.canonical = run.block
+    SELECT held.id FROM unnest($5::text[], $6::bigint[], $7::bigint[]) AS run (namespace, first, last)
+    JOIN serial_blocks of_run ON of_run.namespace = run.namespace
     JOIN lots holder ON holder.mode = $1 AND holder.serial_block = of_run.number
                     AND holder.first_number <= run.last AND holder.last_number >= run.first
     JOIN parcels held ON held.mode = $1 AND held.lot_id = holder.id
-                     AND held.start_grams < (run.last - holder.first_number + 1) * 1000000
-                     AND held.start_grams + held.quantity_grams > (run.first - holder.first_number) * 1000000)
+                     AND held.start_grams < (run.last - holder.first_number + 1) * holder.unit_grams
+                     AND held.start_grams + held.quantity_grams > (run.first - holder.first_number) * holder.unit_grams)
 ORDER BY parcel.id FOR UPDATE OF parcel
 """  # noqa: S608 - a constant
 
@@ -76,7 +77,7 @@ async def lock_parcels_any_account(
     """Lock these parcels, those split off from them, the unretired parcels of these projects and vintages, and all that
     hold one of these serials."""
     project_ids, years = [project_id for project_id, _ in vintages], [year for _, year in vintages]
-    requested = (list(ids), project_ids, years, *columns(runs, "block, first, last"))
+    requested = (list(ids), project_ids, years, *columns(runs, "namespace, first, last"))
     return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, *requested)]
 
 
@@ -151,5 +152,5 @@ async def correct_retirements_any_account(
 
 
 def _booked(row: asyncpg.Record) -> BookedParcel:
-    lot = LotPlace(row["lot_id"], row["canonical"], row["serial_block"], row["lot_first_number"])
-    return value_of(BookedParcel, row, lot=lot)
+    lot = LotPlace(row["lot_id"], stored_units(row["registry"], row["serial"], row["unit_grams"]))
+    return value_of(BookedParcel, row, lot=lot, registry_id=registry_id(row["registry"]))

@@ -428,7 +428,7 @@ CREATE TABLE projects (
     type                 text NOT NULL,
     methodology          text,
     mechanism            text NOT NULL CHECK (mechanism IN ('avoidance', 'removal')),
-    granularity_grams    bigint NOT NULL CHECK (granularity_grams > 0),
+    granularity_grams    bigint NOT NULL CHECK (granularity_grams IN (1000, 1000000)),
     description          text,
     image                text,
     registry_url         text,

@@ -109,59 +109,34 @@ CREATE TABLE log_witnesses (
 
 -- stock --------------------------------------------------------------------------------------------------------
 
--- Upper case, without spaces and punctuation: the ASCII letters only, so that the result does not depend on the locale.
-CREATE FUNCTION plain_spelling(label text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
-    upper(regexp_replace(
-        normalize(label, NFKC) COLLATE "C",
-        '[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00bf\u00d7\u00f7\u2000-\u206f\u2212\u3000-\u303f]', '', 'g'));
-
--- One id for all names of a registry. A new alias needs a migration that computes the serial blocks again.
-CREATE FUNCTION registry_id(registry text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN (
-    SELECT CASE
-        WHEN name IN ('VCS', 'VERRAVCS', 'VERRAREGISTRY', 'VERIFIEDCARBONSTANDARD') THEN 'VERRA'
-        WHEN name IN ('GS', 'GSF', 'GOLDSTANDARDREGISTRY', 'GOLDSTANDARDIMPACTREGISTRY', 'GOLDSTANDARDFORTHEGLOBALGOALS')
-            THEN 'GOLDSTANDARD'
-        WHEN name IN ('AMERICANCARBONREGISTRY', 'ACRATWINROCKINTERNATIONAL') THEN 'ACR'
-        WHEN name IN ('CLIMATEACTIONRESERVE', 'THERESERVE') THEN 'CAR'
-        WHEN name IN ('PUROEARTH', 'PUROREGISTRY', 'PUROSTANDARD') THEN 'PURO'
-        WHEN name IN ('ISOMETRICREGISTRY') THEN 'ISOMETRIC'
-        ELSE name END
-    FROM plain_spelling(registry) AS name);
-
--- Two blocks are the same if these are equal: `Verra` and `9731-VCS-VCU`, `verra` and `9731 vcs vcu`.
-CREATE FUNCTION canonical_serial_block(registry text, block text) RETURNS text
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN registry_id(registry) || ' ' || plain_spelling(block);
-
--- Registries number credits within a block of serials. Multiplying the block's number into the range below keeps the
--- ranges of different blocks apart, so that one exclusion constraint covers all lots without an extension. One row per
--- block: lots keep their own spelling, because certificates state it.
+-- Registries number units within a namespace: a batch of Verra, an issuance of Puro (`tonne_verify/serials`).
+-- Multiplying its number into the range below keeps the ranges of different namespaces apart, so that one exclusion
+-- constraint covers all lots without an extension.
 CREATE TABLE serial_blocks (
     number     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    registry   text NOT NULL,
-    block      text NOT NULL CHECK (length(block) BETWEEN 1 AND 200),
-    canonical  text NOT NULL UNIQUE GENERATED ALWAYS AS (canonical_serial_block(registry, block)) STORED,
-    UNIQUE (registry, block)
+    namespace  text NOT NULL UNIQUE
 );
 
--- Credits with consecutive serial numbers, one tonne each.
+-- Registry units with consecutive numbers. One unit is a tonne, or a kilogram.
 CREATE TABLE lots (
     mode             mode NOT NULL,
     id               text NOT NULL UNIQUE,
     project_id       text NOT NULL,
     vintage          smallint NOT NULL CHECK (vintage BETWEEN 1990 AND 2100),
+    -- The whole serial, as the registry writes it. What follows it says was read from it.
+    serial           text NOT NULL CHECK (length(serial) BETWEEN 1 AND 300),
     serial_block     integer NOT NULL REFERENCES serial_blocks,
     first_number     bigint NOT NULL CHECK (first_number >= 0),
     last_number      bigint NOT NULL CHECK (last_number < 1000000000000000),
+    unit_grams       bigint NOT NULL CHECK (unit_grams IN (1000, 1000000)),
+    quantity_grams   bigint NOT NULL,
     country          text NOT NULL,
     methodology      text,
     status           text NOT NULL CHECK (status IN ('held', 'pre_retired')),
     retirement_url   text,
     retired_on       date,
-    quantity_grams   bigint NOT NULL GENERATED ALWAYS AS ((last_number - first_number + 1) * 1000000) STORED,
     allocated_grams  bigint NOT NULL DEFAULT 0,
     created_at       timestamptz NOT NULL,
-    -- The block as it is spelt in the file of the lot, for certificates and work lists. Null: as in serial_blocks.
-    block_spelling   text CHECK (length(block_spelling) BETWEEN 1 AND 200),
     -- The cost of a tonne in minor units of `cost_currency`, for the journal.
     unit_cost_minor  bigint CHECK (unit_cost_minor >= 0),
     cost_currency    text CHECK (cost_currency ~ '^[A-Z]{3}$'),
@@ -174,7 +149,8 @@ CREATE TABLE lots (
     PRIMARY KEY (mode, id),
     FOREIGN KEY (mode, project_id) REFERENCES projects,
     CHECK (last_number >= first_number AND last_number - first_number < 1000000000),
-    CHECK (allocated_grams BETWEEN 0 AND (last_number - first_number + 1) * 1000000),
+    CHECK (quantity_grams = (last_number - first_number + 1) * unit_grams),
+    CHECK (allocated_grams BETWEEN 0 AND quantity_grams),
     CHECK ((status = 'pre_retired') = (retirement_url IS NOT NULL AND retired_on IS NOT NULL)),
     CHECK ((unit_cost_minor IS NULL) = (cost_currency IS NULL)),
     CHECK (
@@ -303,9 +279,9 @@ CREATE TABLE withdrawn_lots (
     id               text NOT NULL,
     project_id       text NOT NULL,
     vintage          smallint NOT NULL,
-    serial_block     text NOT NULL,
-    first_number     bigint NOT NULL,
-    last_number      bigint NOT NULL,
+    serial           text NOT NULL,
+    unit_grams       bigint NOT NULL,
+    quantity_grams   bigint NOT NULL,
     country          text NOT NULL,
     methodology      text,
     status           text NOT NULL,

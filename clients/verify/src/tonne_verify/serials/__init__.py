@@ -1,0 +1,1 @@
+"""Serial numbers as registries write them. The server of Tonne reads and prints serials with this package, too."""
