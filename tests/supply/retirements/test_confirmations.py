@@ -15,7 +15,7 @@ from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.selling.orders.model import Order
 from tonne.supply.retirements.confirmations.confirm_lines import ConfirmationReport, import_confirmations
 from tonne.supply.retirements.confirmations.work_list import Task
-from tonne.supply.stock.lots.registries import hosts_of, is_on
+from tonne.supply.stock.lots.registries import hosts_of, is_on, what_opens
 
 HEADS = ("parcel_id", "serial", "retired_on", "retirement_url")
 PAGE = "https://registry.verra.org"
@@ -114,6 +114,8 @@ async def test_money_14_a_retirement_is_not_dated_before_the_order(live: Shop) -
     ("registry_id", "url", "fits"),
     [
         ("VERRA", "https://registry.verra.org/app/x", True),
+        ("ACR", "https://greentrace.ice.com/acr/projects/registry/ACR_REGISTRY/project/ab12", True),
+        ("ACR", "https://acr2.apx.com/myModule/rpt/myrpt.asp?r=206", True),
         ("VERRA", "https://registry.goldstandard.org/x", False),
         ("VERRA", "https://notverra.org/x", False),
         ("GOLDSTANDARD", "https://registry.goldstandard.org/x", True),
@@ -125,6 +127,27 @@ def test_people_e_the_page_belongs_to_the_registry(registry_id: str, url: str, f
         is_on(hosts_of(registry_id, "https://new-home.example/project/1" if registry_id == "PURO" else None), url)
         is fits
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "opens"),
+    [
+        ("https://to.isometric.com/ret_1HZS", "retirement"),
+        ("https://retirements.puro.earth/retirement-statement/12ab", "retirement"),
+        ("https://registry.puro.earth/retirements", "list"),
+        ("https://registry.goldstandard.org/credit-blocks/details/123", "retirement"),
+        ("https://public-api.goldstandard.org/credits?query=GS1-1", "list"),
+        ("https://registry.verra.org/myModule/rpt/myrpt.asp?r=206&h=99", "retirement"),
+        ("https://registry.verra.org/app/projectDetail/VCS/1340", "project"),
+        ("https://greentrace.ice.com/acr/projects/registry/ACR_REGISTRY/project/ab12", "project"),
+        ("https://acr2.apx.com/myModule/rpt/myrpt.asp?r=206", "list"),
+        ("https://thereserve2.apx.com/mymodule/reg/prjView.asp?id1=1335", "project"),
+        ("https://registry.spglobal.com/pvclimate/public/pv/projects/17", "project"),
+        ("https://registry.example/7", None),
+    ],
+)
+def test_a_link_says_what_it_opens(url: str, opens: str | None) -> None:
+    assert what_opens(url) == opens
 
 
 def test_the_pages_of_other_registries_are_not_known() -> None:

@@ -42,6 +42,7 @@ from tonne.supply.certificates.credentials.issue_credential import IssueCredenti
 from tonne.supply.certificates.pdf import qr_code
 from tonne.supply.certificates.proofs.read_proofs import find_evidence
 from tonne.supply.certificates.record import CertificateLine
+from tonne.supply.stock.lots.registries import what_opens
 from tonne.supply.transparency.shown_log import find_shown_entry
 
 MAX_ENTERED = 60
@@ -277,6 +278,7 @@ def _shown_line(line: CertificateLine) -> dict[str, Any]:
         "retired_on": date.fromisoformat(line.retired_on),
         "assigned_on": None if line.in_advance is None else date.fromisoformat(line.in_advance.assigned_on),
         "link": link,
+        "opens": None if link is None else what_opens(link),
     }
 
 

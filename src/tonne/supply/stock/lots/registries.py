@@ -1,20 +1,57 @@
-"""The web sites of registries, for checking the address of a retirement."""
+"""The web sites of registries: to check the address of a retirement, and to say what it opens."""
 
+import re
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from msgspec import Struct, field
 
 from tonne.platform.values.urls import WEB, UrlInvalid, parse_url
 
-# By the id that the SQL function `registry_id` gives to all names of a registry. Subdomains are included.
+# By the id that `registry_id` gives to all names of a registry. Subdomains are included.
 HOSTS: dict[str, tuple[str, ...]] = {
     "VERRA": ("verra.org",),
     "GOLDSTANDARD": ("goldstandard.org",),
-    "ACR": ("acr2.apx.com", "acrcarbon.org"),
+    # The registry moved in 2026. Pages of certificates from before stay on the old host.
+    "ACR": ("greentrace.ice.com", "acr2.apx.com", "acrcarbon.org"),
     "CAR": ("thereserve2.apx.com", "climateactionreserve.org"),
     "PURO": ("puro.earth",),
     "ISOMETRIC": ("isometric.com",),
+    "PLANVIVO": ("registry.spglobal.com", "planvivo.org"),
+    "BIOCARBON": ("globalcarbontrace.io", "biocarbonstandard.com"),
+    "CERCARBONO": ("cercarbono.com",),
 }
+
+
+class Opens(StrEnum):
+    """What the address of a retirement opens."""
+
+    RETIREMENT = "retirement"
+    PROJECT = "project"
+    # Of many retirements: search for the serial.
+    LIST = "list"
+
+
+# What the addresses of known sites open, by a part of them. The first that fits counts.
+_OPENS = (
+    (re.compile(r"//to\.isometric\.com/ret_"), Opens.RETIREMENT),
+    (re.compile(r"//retirements\.puro\.earth/retirement-statement/."), Opens.RETIREMENT),
+    (re.compile(r"//registry\.goldstandard\.org/credit-blocks/details/[0-9]"), Opens.RETIREMENT),
+    (re.compile(r"verra\.org/.*/myrpt\.asp\?.*\bh=[0-9]"), Opens.RETIREMENT),
+    (re.compile(r"//registry\.puro\.earth/retirements/?$"), Opens.LIST),
+    (re.compile(r"//public-api\.goldstandard\.org/credits\?"), Opens.LIST),
+    (re.compile(r"(?:apx\.com|verra\.org)/.*/myrpt\.asp", re.IGNORECASE), Opens.LIST),
+    (re.compile(r"greentrace\.ice\.com/.*/project/.|/prjView\.asp\?id1=", re.IGNORECASE), Opens.PROJECT),
+    (re.compile(r"verra\.org/app/projectDetail/", re.IGNORECASE), Opens.PROJECT),
+    (re.compile(r"//registry\.(?:spglobal|cercarbono)\.com/.*projects/."), Opens.PROJECT),
+)
+
+
+def what_opens(url: str) -> Opens | None:
+    """None if it is not known."""
+    return next((opens for pattern, opens in _OPENS if pattern.search(url)), None)
+
+
 # Registries that publish all retirements in one report, and have no page for each.
 REPORTS = frozenset({"ACR", "CAR"})
 
