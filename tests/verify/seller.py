@@ -42,7 +42,7 @@ LINE = {
     "project_id": "VCS-1",
     "project_name": "Wind farm",
     "vintage": "2024",
-    "serial_range": "VCS-2024-A 17–18",
+    "serial_range": "9731-17-18-VCS-VCU-1-VER-KE-1-1-01012024-31122024-0",
     "quantity": "1.5",
     "retired_on": "2026-05-03",
     "retirement_url": "https://registry.example/99",

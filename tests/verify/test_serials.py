@@ -6,10 +6,13 @@ import re
 import string
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 
 import pytest
 
 from tests.support.rounds import IS_LONG
+from tonne_verify.agreement import check_quantities
+from tonne_verify.errors import NotProven
 from tonne_verify.serials.parse import parse, parse_block
 from tonne_verify.serials.units import SerialError, UnitRange
 
@@ -285,3 +288,33 @@ def _identity(units: UnitRange) -> tuple[object, ...]:
     if units.grammar == "plain":
         return (units.before, units.first, units.last)
     return units.namespace, units.first, units.last, units.country, units.project_id, units.vintage
+
+
+def retired(first: int, last: int, quantity: str, **changes: str) -> dict[str, str]:
+    serial = f"9731-{first}-{last}-VCS-VCU-1-VER-KE-1-1-01012024-31122024-0"
+    return {"registry": "Verra", "project_id": "VCS1", "serial_range": serial, "quantity": quantity} | changes
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (retired(51, 150, "100"), "9731-1-100-VCS.* and 9731-51-150-VCS.* overlap: a tonne is counted twice"),
+        (retired(101, 102, "1000"), "9731-101-102-.* has 2 t, not the 1000 t"),
+        (retired(101, 102, "2", serial_range="9731"), "“9731” is not a serial of Verra"),
+        (retired(101, 102, "2"), None),
+        # Other units: of another batch, of another registry, or in kilograms.
+        (retired(51, 150, "100", serial_range=retired(51, 150, "")["serial_range"].replace("9731-", "9732-")), None),
+        (retired(1, 1, "100", registry="Somebody", serial_range="9731 51–150"), None),
+        (retired(1, 1, "0.01", registry="Isometric", serial_range="ISO-1-BSTORE-GBR-F5X7-2024-1-10"), None),
+        (retired(1, 1, "10", registry="Isometric", serial_range="ISO-1-BSTORE-GBR-F5X7-2024-1-10"), "has 0.01 t"),
+    ],
+)
+def test_the_verifier_counts_serials_and_finds_overlaps(second: dict[str, str], reason: str | None) -> None:
+    lines = [retired(1, 100, "100"), second]
+    total = str(sum(Decimal(line["quantity"]) for line in lines))
+    subject = {"lines": lines, "total_quantity": total}
+    if reason is None:
+        check_quantities(subject, lines)
+    else:
+        with pytest.raises(NotProven, match=reason):
+            check_quantities(subject, lines)

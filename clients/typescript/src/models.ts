@@ -1566,7 +1566,7 @@ export interface CertificateLine {
   methodology: string | null;
   /** The year of the emission reductions. */
   vintage: string;
-  /** The serial numbers at the registry. */
+  /** The serial as the registry writes it. A shared unit is stated as a whole. */
   serial_range: string;
   /** Tonnes of this order. */
   quantity: Decimal;
@@ -1665,7 +1665,7 @@ export interface Retirement {
   country: string;
   /** The year of the emission reductions. */
   vintage: number;
-  /** The serial numbers at the registry. */
+  /** The serial as the registry writes it. A shared unit is stated as a whole. */
   serials: string;
   /** Tonnes that were retired. */
   quantity: Decimal;

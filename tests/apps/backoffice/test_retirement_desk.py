@@ -65,8 +65,8 @@ async def test_lines_are_confirmed_in_a_form(olga: Person, shop: Shop) -> None:
     # One page is one retirement: of one beneficiary.
     shared = {**seen, "all": "1", "retired_on": "2026-11-01", "retirement_url": PAGE}
     assert "has this address for another beneficiary" in words(await olga.submit(address, **shared))
-    elsewhere = await olga.submit(address, **{**shared, "retirement_url": "https://registry.example/1"})
-    assert "is not one of Verra" in words(elsewhere)
+    elsewhere = await olga.submit(address, **{**shared, "retirement_url": "https://registry.goldstandard.org/1"})
+    assert "not of Our Registry" in words(elsewhere)
     assert await shop.statuses(ada, berta) == ["retiring", "retiring"]
     # An order that joins the line later is not confirmed with it.
     later = await shop.buy(ada.scope, TONNE, "wind")

@@ -82,11 +82,13 @@ async def test_money_17_projects_rates_lots_and_defaults_are_in_the_audit_log(db
 
 async def test_the_projects_of_a_bundle_are_one_entry(db: Database) -> None:
     await import_basics(db)
-    [(action, before, after)] = await new_entries(db, bundle_projects("forest,Verra,VCS1,1", "forest,Verra,VCS2,1"))
+    [(action, before, after)] = await new_entries(
+        db, bundle_projects("forest,Our Registry,VCS1,1", "forest,Our Registry,VCS2,1")
+    )
     assert action == "bundle.projects_changed"
     assert list(before.values()) == [None, None]
     assert sorted(value["position"] for value in after.values()) == [0, 1]
-    [(_, before, after)] = await new_entries(db, bundle_projects("forest,Verra,VCS1,3"))
+    [(_, before, after)] = await new_entries(db, bundle_projects("forest,Our Registry,VCS1,3"))
     assert sorted(map(str, before.values())) == ["{'weight': 1, 'position': 0}", "{'weight': 1, 'position': 1}"]
     assert sorted(map(str, after.values())) == ["None", "{'weight': 3, 'position': 0}"]
 

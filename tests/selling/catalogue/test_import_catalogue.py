@@ -297,7 +297,7 @@ async def test_lots_of_one_file_never_overlap(db: Database) -> None:
         "lots.csv, line 6, column serial",
         "lots.csv, line 7, column last_number",
     ]
-    assert "101 to 200 of line 4" in report[0]
+    assert "“A 101–200” of line 4" in report[0]
 
 
 async def test_lots_never_overlap_what_is_stored_in_either_mode(db: Database) -> None:

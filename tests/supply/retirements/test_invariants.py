@@ -41,6 +41,10 @@ INSERT INTO lot_cases (mode, lot_id, account_id, order_id, organisation_id, quan
 SELECT parcel.mode, parcel.lot_id, share.account_id, share.order_id, share.organisation_id, 1, 'undecided', now()
 FROM parcels parcel JOIN shares share ON share.parcel_id = parcel.id LIMIT 1
 """
+_OTHER_UNITS = """
+ALTER TABLE projects DROP CONSTRAINT projects_granularity_grams_check;
+UPDATE projects SET granularity_grams = 3000000 WHERE registry_project_id = 'B'
+"""
 _COPY_SERIALS = """
 ALTER TABLE lots DROP CONSTRAINT lots_never_overlap;
 UPDATE lots SET (serial_block, first_number, last_number, unit_grams, quantity_grams) =
@@ -86,7 +90,7 @@ VIOLATIONS: list[tuple[str, str, set[str]]] = [
     (GRAMS, "UPDATE parcels SET allocated_grams = allocated_grams - 1 WHERE allocated_grams > 1", set()),
     (GRAMS, "UPDATE shares SET quantity_grams = quantity_grams + 1", {BOUGHT, CERTIFIED, VINTAGES}),
     (GRAMS, "DELETE FROM shares", {BOUGHT, CERTIFIED, PROJECTS, VINTAGES}),
-    (UNITS, "UPDATE projects SET granularity_grams = 3000000 WHERE registry_project_id = 'B'", set()),
+    (UNITS, _OTHER_UNITS, {SERIALS}),
     (BOUGHT, "UPDATE order_projects SET quantity_grams = quantity_grams + 1", {TOTALS}),
     (BOUGHT, "UPDATE order_projects SET offset_cost_minor = offset_cost_minor + 1", set()),
     (BOUGHT, "DELETE FROM order_projects", {TOTALS, SHOWN}),

@@ -158,7 +158,7 @@ async def test_people_e_the_page_of_another_registry_is_refused(live: Shop) -> N
     ada, _ = exported(await live.work_list())
     (message,) = await errors_of(live, filled(ada, retirement_url="https://registry.goldstandard.org/7"))
     assert message.startswith("the page is one of the registry GOLDSTANDARD, not of Our Registry")
-    own = (RegistryPage("VCS", "https://mirror.example/retired/"),)
+    own = (RegistryPage("our registry", "https://mirror.example/retired/"),)
     with pytest.raises(SheetInvalid):
         await imported(live, filled(ada, retirement_url="https://mirror.example/other/7"), pages=own)
     url = "https://mirror.example/retired/7"

@@ -1717,7 +1717,7 @@ class CertificateLine(Model):
     vintage: str
     """The year of the emission reductions."""
     serial_range: str
-    """The serial numbers at the registry."""
+    """The serial as the registry writes it. A shared unit is stated as a whole."""
     quantity: Decimal
     """Tonnes of this order."""
     retired_on: dt.date
@@ -1823,7 +1823,7 @@ class Retirement(Model):
     vintage: int
     """The year of the emission reductions."""
     serials: str
-    """The serial numbers at the registry."""
+    """The serial as the registry writes it. A shared unit is stated as a whole."""
     quantity: Decimal
     """Tonnes that were retired."""
     beneficiary: str

@@ -1,11 +1,14 @@
 """Do credential, statements and retirements say the same?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 from typing import Any
 
 from tonne_verify.errors import NotProven
 from tonne_verify.openings import Opening
+from tonne_verify.serials.parse import has_grammar, parse
+from tonne_verify.serials.units import TONNE_GRAMS, SerialError, UnitRange
 
 Json = Mapping[str, Any]
 REQUIRED = ("number", "mode", "total_quantity", "lines")
@@ -67,11 +70,15 @@ def _compare_names(names: Json, subject: Json) -> None:
 
 
 def check_quantities(subject: Json, retirements: Sequence[Json]) -> None:
-    """Raises NotProven unless the lines add up, and each line has a retirement in the log that covers it."""
+    """Raises NotProven unless the lines add up, and each line has a retirement in the log that covers it.
+
+    The serials of the retirements are counted: they have the tonnes that are stated, and no unit is in two of them.
+    """
     lines: Sequence[Json] = subject["lines"]
     if sum((tonnes(line.get("quantity")) for line in lines), Decimal(0)) != tonnes(subject["total_quantity"]):
         raise NotProven("The lines of the certificate do not add up to its quantity.")
     left = {_key(facts): tonnes(facts.get("quantity")) for facts in retirements}
+    _check_units({_key(facts): facts for facts in retirements}.values())
     for line in lines:
         serials = line.get("serial_range")
         if _key(line) not in left:
@@ -79,6 +86,27 @@ def check_quantities(subject: Json, retirements: Sequence[Json]) -> None:
         left[_key(line)] -= tonnes(line["quantity"])
         if left[_key(line)] < 0:
             raise NotProven(f"The certificate counts more tonnes of {serials} than were retired.")
+
+
+def _check_units(retirements: Iterable[Json]) -> None:
+    """A registry without a grammar may write its serials in any way."""
+    found: list[UnitRange] = []
+    for facts in retirements:
+        registry, serial = str(facts.get("registry")), str(facts.get("serial_range"))
+        try:
+            units = parse(registry, serial)
+        except SerialError as error:
+            if has_grammar(registry):
+                raise NotProven(str(error)) from error
+            continue
+        counted = Decimal(units.quantity_grams) / TONNE_GRAMS
+        if units.grammar != "plain" and counted < tonnes(facts.get("quantity")):
+            raise NotProven(f"The serial {serial} has {counted} t, not the {facts.get('quantity')} t that are stated.")
+        found.append(units)
+    found.sort(key=lambda units: (units.namespace, units.first))
+    for before, after in pairwise(found):
+        if before.namespace == after.namespace and after.first <= before.last:
+            raise NotProven(f"The serials {before.text} and {after.text} overlap: a tonne is counted twice.")
 
 
 def _key(facts: Json) -> tuple[str, ...]:

@@ -44,7 +44,13 @@ class CertificateLine(msgspec.Struct, frozen=True):
     project_type: schemas.ProjectType
     methodology: schemas.Methodology
     vintage: Annotated[str, Meta(description="The year of the emission reductions.", examples=["2024"])]
-    serial_range: Annotated[str, Meta(description="The serial numbers at the registry.", examples=["VCS-2024-A 17–18"])]
+    serial_range: Annotated[
+        str,
+        Meta(
+            description="The serial as the registry writes it. A shared unit is stated as a whole.",
+            examples=["9731-17-18-VCS-VCU-1-VER-KE-1-1-01012024-31122024-0"],
+        ),
+    ]
     quantity: Annotated[schemas.Tonnes, Meta(description="Tonnes of this order.", examples=["1040"])]
     retired_on: Annotated[Day, Meta(description="When the registry retired them.")]
     retirement_url: RetirementUrl

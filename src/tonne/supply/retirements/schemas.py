@@ -40,7 +40,13 @@ class RetirementOut(msgspec.Struct):
     project_name: ProjectName
     country: Country
     vintage: Annotated[int, Meta(description="The year of the emission reductions.", examples=[2024])]
-    serials: Annotated[str, Meta(description="The serial numbers at the registry.", examples=["VCS-2024-A 17–18"])]
+    serials: Annotated[
+        str,
+        Meta(
+            description="The serial as the registry writes it. A shared unit is stated as a whole.",
+            examples=["9731-17-18-VCS-VCU-1-VER-KE-1-1-01012024-31122024-0"],
+        ),
+    ]
     quantity: Annotated[Tonnes, Meta(description="Tonnes that were retired.", examples=["1"])]
     beneficiary: Annotated[Beneficiary, Meta(description="In whose name the registry retired them.")]
     retired_on: Annotated[Day, Meta(description="When the registry retired them.")]
