@@ -58,7 +58,7 @@ async def test_the_operator_confirms_retirements_and_imports_lots(
     page = await enter(visit, services)
     await fill(services, world)
     await page.goto(f"{visit.site}/operator/live/retirements")
-    await expect(page.get_by_role("heading", name="Verra")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Our Registry")).to_be_visible()
     await check_page(page, "operator-retirements")
     await page.get_by_role("link", name="Project VCS1", exact=True).click()
     await expect(page.get_by_role("button", name="Copy").first).to_be_visible()
