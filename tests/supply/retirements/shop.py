@@ -245,7 +245,10 @@ class Shop(Scene):
             url = f"{PAGES[task.registry]}/{task.parcel_id}"
             day = self.clock.now.date().isoformat()
             csv.writer(text).writerow((task.parcel_id, task.serial, format_runs(task.runs), day, url))
-        content, now = text.getvalue().encode(), self.clock.now
+        return await self.confirm_file([text.getvalue()])
+
+    async def confirm_file(self, lines: list[str]) -> ConfirmationReport:
+        content, now = "\n".join(lines).encode(), self.clock.now
         async with self.database.transaction() as tx:
             return await import_confirmations(tx, self.mode, SheetFile("done.csv", content), by=TESTER.at(now))
 

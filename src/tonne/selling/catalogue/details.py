@@ -117,6 +117,15 @@ class NewsArticle(msgspec.Struct, frozen=True):
     favicon_url: Annotated[str | None, _URL] = None
 
 
+class Rating(msgspec.Struct, frozen=True):
+    """A rating by others, as they published it."""
+
+    agency: Annotated[str, Meta(description="Who rates.", examples=["Example Ratings"])]
+    grade: Annotated[str, Meta(description="As it was published.", examples=["AA"])]
+    as_of: Annotated[str, Meta(description="The day of the rating.", examples=["2026-01-31"])]
+    url: Annotated[str, _URL]
+
+
 class ProjectDetails(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The fields have the names of the columns of projects.csv. Dates are ISO 8601, amounts decimal text."""
 
@@ -134,6 +143,17 @@ class ProjectDetails(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     crediting_end_date: str | None = None
     avg_annual_emission_reductions: str | None = None
     durability: str | None = None
+    # Facts that certificates state. The last two say where they come from.
+    removal_percent: int | None = None
+    sink: str | None = None
+    methodology_version: str | None = None
+    durability_years: int | None = None
+    reversible: bool | None = None
+    buffer: bool | None = None
+    ratings: list[Rating] | None = None
+    verified_on: str | None = None
+    facts_source: str | None = None
+    facts_as_of: str | None = None
     risk_of_reversal: str | None = None
     risk_of_predicted_emissions: str | None = None
     results: list[str] | None = None

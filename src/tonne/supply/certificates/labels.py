@@ -1,7 +1,8 @@
 """The texts of a certificate's PDF in the language of its record. The template fills in values, written as `{name}`."""
 
 from tonne.platform.web.translate import Translator
-from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.record import CertificateLine, CertificateRecord
+from tonne.supply.stock.credit_facts import NO_FACTS
 
 
 def certificate_labels(record: CertificateRecord, _: Translator) -> dict[str, str]:
@@ -28,6 +29,34 @@ def certificate_labels(record: CertificateRecord, _: Translator) -> dict[str, st
             ),
         }
     )
+
+
+def printed_facts(line: CertificateLine, _: Translator) -> list[str]:
+    """Mechanism, durability and labels. What is not recorded is not printed."""
+    facts, found = line.facts or NO_FACTS, list[str]()
+    if facts.mechanism is not None:
+        percent = None if facts.removal_percent is None else facts.removal_percent.value
+        names = {
+            "removal": _("Removal"),
+            "avoidance": _("Avoidance"),
+            "mixed": _("Mixed: %(percent)s %% removal", percent=str(percent)),
+        }
+        found.append(names[facts.mechanism.value])
+    if facts.durability_years is not None:
+        found.append(_("%(years)s years", years=str(facts.durability_years.value)))
+    return found + [_LABELS.get(label.code, label.code) for label in facts.labels or ()]
+
+
+# "In scope" and "eligible" are two things.
+_LABELS = {
+    "icvcm_ccp": "ICVCM CCP",
+    "icroa_programme": "ICROA-endorsed programme",
+    **{
+        f"corsia_{phase}_{state}": f"CORSIA {name}, {words}"
+        for phase, name in (("pilot", "pilot phase"), ("first", "first phase"), ("second", "second phase"))
+        for state, words in (("scope", "in scope"), ("eligible", "eligible"))
+    },
+}
 
 
 def more_projects(count: int, _: Translator) -> str:

@@ -14,7 +14,7 @@ from tonne.platform.documents.pdf import label_inputs, render_pdf
 from tonne.platform.documents.print_image import image_as_svg
 from tonne.platform.values.amounts import people_mass
 from tonne.platform.web.translate import translator
-from tonne.supply.certificates.labels import certificate_labels, more_projects
+from tonne.supply.certificates.labels import certificate_labels, more_projects, printed_facts
 from tonne.supply.certificates.record import CertificateLine, CertificateRecord
 
 TEMPLATE = Path(__file__).parent / "templates" / "certificate.typ"
@@ -36,7 +36,10 @@ def certificate_pdf(
     """The same arguments give the same bytes. Uses CPU time: call it with `asyncio.to_thread`."""
     _ = translator(record.language)
     projects = _projects(record.lines)
-    printed = msgspec.to_builtins(record) | {
+    printed = msgspec.to_builtins(record)
+    for shown, line in zip(printed["lines"], record.lines, strict=True):
+        shown["facts"] = printed_facts(line, _)
+    printed |= {
         "qr": qr_code(record.verification_url),
         "seal": _for_people(Decimal(record.total_quantity)),
         "projects": projects[:PROJECTS_ON_FACE],

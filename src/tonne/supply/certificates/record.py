@@ -11,6 +11,7 @@ from tonne.platform.values.context import Mode, Timestamp
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.catalogue import schemas
 from tonne.selling.orders.schemas import OrderId
+from tonne.supply.stock.credit_facts import CreditFacts
 from tonne.supply.stock.schemas import Day, RetirementUrl
 
 
@@ -68,6 +69,13 @@ class CertificateLine(msgspec.Struct, frozen=True):
             description="The name that the registry has, if it is not the beneficiary's: registries do not get the "
             "names of persons, and keep a name that was corrected later.",
             examples=[None, "customers of Acme Ltd"],
+        ),
+    ] = None
+    facts: Annotated[
+        CreditFacts | None,
+        Meta(
+            description="What was known of the credits when the order got them. Later changes of the catalogue do not "
+            "change it. Null if nothing was recorded."
         ),
     ] = None
 

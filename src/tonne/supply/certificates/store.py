@@ -22,6 +22,7 @@ from tonne.selling.orders.model import Order
 from tonne.supply.certificates import record as certificate_record
 from tonne.supply.certificates.logo_store import keep_logos
 from tonne.supply.certificates.totals import add_vintages
+from tonne.supply.stock.credit_facts import CreditFacts
 from tonne.supply.stock.lots.lots import earliest_day
 from tonne.supply.transparency.record_statements import NewStatement, record_statements
 from tonne_verify.openings import StatementKind
@@ -58,7 +59,7 @@ SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams,
        parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.serial, lot.unit_grams,
        coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
        project.registry, project.registry_project_id, project.name, project.type,
-       lot.status = 'pre_retired' AS is_pre_retired,
+       lot.status = 'pre_retired' AS is_pre_retired, facts.document AS facts,
        coalesce(share.assigned_at, CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at END,
                 $3::timestamptz) AS assigned_at
 FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
@@ -67,6 +68,7 @@ JOIN shares share ON share.account_id = keys.account_id AND share.order_id = key
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+LEFT JOIN credit_facts facts ON facts.digest = share.facts_digest
 ORDER BY share.order_id, share.line_position, project.name, lot.vintage, lot.id, parcel.start_grams
 """
 INSERT_CERTIFICATES = """
@@ -187,6 +189,7 @@ def _line(row: asyncpg.Record, seller: str, beneficiary: str) -> certificate_rec
         shared=shared,
         in_advance=in_advance,
         registry_name=None if row["registry_name"] == beneficiary else row["registry_name"],
+        facts=None if row["facts"] is None else msgspec.json.decode(row["facts"], type=CreditFacts),
     )
 
 

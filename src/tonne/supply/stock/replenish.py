@@ -11,6 +11,7 @@ import asyncpg
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.platform.values.context import Mode, new_id
+from tonne.supply.stock.lots.freeze_facts import refresh_facts
 from tonne.supply.stock.lots.lots import MAX_LOT_UNITS, LotRow, LotUnits, save_lots
 from tonne.supply.stock.model import Lot, LotStatus
 from tonne_verify.serials.parse import parse_block
@@ -65,6 +66,7 @@ async def replenish(tx: Connection, needed: Mapping[str, int], lots: Iterable[Lo
     }
     project_ids = {(each["registry"], each["registry_project_id"]): each["id"] for each in templates}
     await save_lots(tx, Mode.TEST, rows, project_ids, now)
+    await refresh_facts(tx, Mode.TEST, lot_ids=rows)
     return [
         Lot(
             id=id_,

@@ -87,10 +87,13 @@ async def update_parcels(tx: Connection, mode: Mode, parcels: Sequence[Parcel], 
 
 INSERT_SHARES = """
 INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams,
-                    assigned_at)
-SELECT account_id, order_id, line_position, $1, parcel_id, organisation_id, beneficiary, quantity_grams, $9
+                    assigned_at, facts_digest)
+SELECT new.account_id, new.order_id, new.line_position, $1, new.parcel_id, new.organisation_id, new.beneficiary,
+       new.quantity_grams, $9, lot.facts_digest
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::bigint[])
      AS new (account_id, order_id, organisation_id, beneficiary, line_position, parcel_id, quantity_grams)
+JOIN parcels parcel ON parcel.mode = $1 AND parcel.id = new.parcel_id
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 ON CONFLICT (order_id, line_position, parcel_id)
     DO UPDATE SET quantity_grams = shares.quantity_grams + excluded.quantity_grams
 """

@@ -103,6 +103,7 @@ def certificate_facts(record: Mapping[str, Any]) -> Json:
                 **_chosen(line, _LINE),
                 "shared": _part(line.get("shared"), _SHARED),
                 "in_advance": _part(line.get("in_advance"), _IN_ADVANCE),
+                **({"facts": line["facts"]} if line.get("facts") else {}),
             }
             for line in record["lines"]
         ],

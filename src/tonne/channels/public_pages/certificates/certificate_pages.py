@@ -42,6 +42,7 @@ from tonne.supply.certificates.credentials.issue_credential import IssueCredenti
 from tonne.supply.certificates.pdf import qr_code
 from tonne.supply.certificates.proofs.read_proofs import find_evidence
 from tonne.supply.certificates.record import CertificateLine
+from tonne.supply.stock.credit_facts import NO_FACTS
 from tonne.supply.stock.lots.registries import what_opens
 from tonne.supply.transparency.shown_log import find_shown_entry
 
@@ -279,6 +280,7 @@ def _shown_line(line: CertificateLine) -> dict[str, Any]:
         "assigned_on": None if line.in_advance is None else date.fromisoformat(line.in_advance.assigned_on),
         "link": link,
         "opens": None if link is None else what_opens(link),
+        "facts": line.facts or NO_FACTS,
     }
 
 

@@ -39,7 +39,7 @@ def items(parse: Callable[[str], T]) -> Callable[[str], list[T]]:
     return parse_items
 
 
-def _parts(item: str, *names: str, required: int) -> list[str | None]:
+def parts(item: str, *names: str, required: int) -> list[str | None]:
     """The parts of an item; None for those that are empty or missing at the end."""
     found = [part.strip() or None for part in item.split(";")]
     shape = " ; ".join(names)
@@ -96,7 +96,7 @@ def parse_milestone(item: str) -> details.ProjectYear:
 
 
 def parse_media(item: str) -> details.ProjectMedia:
-    kind, url, credit, link = _parts(item, "image or video", "address", "credit", "address", required=2)
+    kind, url, credit, link = parts(item, "image or video", "address", "credit", "address", required=2)
     return details.ProjectMedia(
         details.MediaType(columns.choice(*details.MediaType)(str(kind))),
         columns.parse_image(str(url)),
@@ -107,14 +107,14 @@ def parse_media(item: str) -> details.ProjectMedia:
 
 def parse_impact(item: str) -> details.ImpactEntry:
     names = ("label", "title", "description", "address of a picture", "icon")
-    label, title, description, image, icon = map(str, _parts(item, *names, required=5))
+    label, title, description, image, icon = map(str, parts(item, *names, required=5))
     shown = (_short(label), _short(title), _short(description))
     return details.ImpactEntry(*shown, columns.parse_image(image), _short(icon))
 
 
 def parse_storage(item: str) -> details.CarbonStorageYear:
     names = ("year", "baseline", "carbon stock", "assumed leakage", "buffer", "credits issued")
-    year, *amounts = _parts(item, *names, required=6)
+    year, *amounts = parts(item, *names, required=6)
     return details.CarbonStorageYear(
         columns.whole(1900, 2200)(str(year)), *(_amount(str(amount)) for amount in amounts)
     )
@@ -128,19 +128,24 @@ def _amount(cell: str) -> float:
 
 
 def parse_dataset(item: str) -> details.Dataset:
-    *parts, url = _parts(item, "name", "description", "address of a picture", "address", required=3)
-    name, description, thumbnail = map(str, parts)
+    *named, url = parts(item, "name", "description", "address of a picture", "address", required=3)
+    name, description, thumbnail = map(str, named)
     about = (_short(name), _short(description), columns.parse_image(thumbnail))
     return details.Dataset(*about, _optional(columns.parse_web_url, url))
 
 
+def parse_rating(item: str) -> details.Rating:
+    agency, grade, day, url = map(str, parts(item, "agency", "grade", "date", "address", required=4))
+    return details.Rating(_short(agency), _short(grade), parse_day(day), columns.parse_web_url(url))
+
+
 def parse_link(item: str) -> details.ProjectLink:
-    title, url, icon = map(str, _parts(item, "title", "address", "address of an icon", required=3))
+    title, url, icon = map(str, parts(item, "title", "address", "address of an icon", required=3))
     return details.ProjectLink(_short(title), columns.parse_web_url(url), columns.parse_image(icon))
 
 
 def parse_news(item: str) -> details.NewsArticle:
-    title, url, day, description = _parts(item, "title", "address", "date", "description", required=2)
+    title, url, day, description = parts(item, "title", "address", "date", "description", required=2)
     about = (_optional(parse_day, day), _optional(_short, description))
     return details.NewsArticle(_short(str(title)), columns.parse_web_url(str(url)), *about)
 

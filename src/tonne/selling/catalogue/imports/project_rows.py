@@ -3,7 +3,18 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tonne.platform.documents.sheets.columns import CellError, Column, Image, Label, Slug, WebUrl, choice, text, whole
+from tonne.platform.documents.sheets.columns import (
+    CellError,
+    Column,
+    Image,
+    Label,
+    Slug,
+    WebUrl,
+    choice,
+    parse_flag,
+    text,
+    whole,
+)
 from tonne.platform.documents.sheets.read_sheet import Row
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.selling.catalogue import details
@@ -58,6 +69,16 @@ class ProjectRow(ProjectReference):
     crediting_end_date: detail_columns.Day | None = None
     avg_annual_emission_reductions: Annotated[str, Column(detail_columns.parse_tonnes)] | None = None
     durability: detail_columns.ShortText | None = None
+    removal_percent: Annotated[int, Column(whole(1, 99))] | None = None
+    sink: Annotated[str, Column(choice("biogenic", "technological", "hybrid"))] | None = None
+    methodology_version: Label | None = None
+    durability_years: Annotated[int, Column(whole(0, 1_000_000))] | None = None
+    reversible: Annotated[bool, Column(parse_flag)] | None = None
+    buffer: Annotated[bool, Column(parse_flag)] | None = None
+    ratings: Annotated[list[details.Rating], Column(detail_columns.items(detail_columns.parse_rating))] | None = None
+    verified_on: detail_columns.Day | None = None
+    facts_source: detail_columns.ShortText | None = None
+    facts_as_of: detail_columns.Day | None = None
     risk_of_reversal: detail_columns.ShortText | None = None
     risk_of_predicted_emissions: detail_columns.ShortText | None = None
     results: detail_columns.Texts | None = None

@@ -95,7 +95,7 @@ class MakeAuditPacks:
         tenant, days = Tenant(pack.organisation_id, pack.mode), (pack.first_day, pack.last_day)
         async with self._database.connection() as connection:
             numbers = await store.list_numbers(connection, tenant, days, limit=MOST_CERTIFICATES)
-            tables = PackTables(await store.read_mechanisms(connection, pack.mode))
+            tables = PackTables()
         with tempfile.TemporaryFile() as file:
             done = 0
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from tonne.platform.db.database import Connection, optional, parameters_of, value_of, value_or_none
-from tonne.platform.values.context import Mode, Scope, Tenant
+from tonne.platform.values.context import Scope, Tenant
 from tonne.supply.certificates.packs.model import AuditPack
 from tonne.supply.certificates.record import CertificateRecord, decode_record
 
@@ -37,15 +37,6 @@ async def list_records(connection: Connection, tenant: Tenant, numbers: Sequence
     """A certificate that was replaced meanwhile is left out."""
     rows = await connection.fetch(LIST_RECORDS, *tenant, numbers)
     return [decode_record(row["record"]) for row in rows]
-
-
-LIST_MECHANISMS = "SELECT registry, registry_project_id, mechanism FROM projects WHERE mode = $1"
-
-
-async def read_mechanisms(connection: Connection, mode: Mode) -> dict[tuple[str, str], str]:
-    """By registry and project: avoidance or removal."""
-    rows = await connection.fetch(LIST_MECHANISMS, mode)
-    return {(row["registry"], row["registry_project_id"]): row["mechanism"] for row in rows}
 
 
 COUNT_WAITING = """

@@ -30,7 +30,9 @@ from tonne.selling.catalogue.sources import lock_members
 from tonne.selling.orders.queue import wake_all_short
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account, is_removed_project_held_any_account
 from tonne.supply.stock.lots.check_serials import Disagreement, read_units
+from tonne.supply.stock.lots.freeze_facts import refresh_facts, set_lot_facts
 from tonne.supply.stock.lots.lot_case_store import wake_resupply
+from tonne.supply.stock.lots.lot_facts import LotFacts
 from tonne.supply.stock.lots.lots import (
     LotRow,
     LotUnits,
@@ -123,6 +125,8 @@ class LotPlan(msgspec.Struct, frozen=True):
     changes: RowChanges[LotRow]
     # New and changed lots, by id.
     saved: dict[str, LotUnits]
+    # Lots of which only facts change, which orders may hold meanwhile.
+    restated: dict[str, LotUnits]
     errors: list[RowError]
     # What changes in each lot, for people.
     corrections: list[str]
@@ -157,7 +161,12 @@ async def import_files(
         await save_catalogue(tx, head, catalogue, by.at)
         advance(1)
         await save_lots(tx, mode, lots.saved, catalogue.project_ids, by.at)
+        await set_lot_facts(tx, mode, lots.restated)
         advance(1)
+    changed_projects = [catalogue.project_ids[row.key] for row in catalogue.projects.changed]
+    if not await refresh_facts(tx, mode, lot_ids=[*lots.saved, *lots.restated], project_ids=changed_projects):
+        message = "orders are getting credits of its lots right now: import again in a moment."
+        raise SheetInvalid([RowError(lots.changes.file or catalogue.projects.file, None, None, message)])
     if catalogue.bundle_projects.removed and await is_removed_project_held_any_account(tx, mode):
         message = "customers who are paying now hold tonnes of a project that is removed: import again in 35 minutes."
         raise SheetInvalid([RowError(catalogue.bundle_projects.file, None, None, message)])
@@ -168,6 +177,7 @@ async def import_files(
     report = await finish_import(tx, head, changes)
     if report.changed:
         lot_ids = {row.key: id_ for id_, (row, _) in lots.saved.items()}
+        lot_ids |= {row.key: id_ for id_, (row, _) in lots.restated.items()}
         entries = [
             import_entry(head, report.version, files, changes),
             *catalogue_entries(head, catalogue),
@@ -197,7 +207,10 @@ async def _plan_lots(
     stored = _match(sheet, lines, every, mode)
     known_ids = {lot.id for lot in stored.values()}
     errors = [*sheet.errors, *find_overlaps(sheet.name, lines, [lot for lot in every if lot.id not in known_ids], mode)]
-    new, changed = [], {}
+    new: list[LotUnits] = []
+    changed: dict[str, LotUnits] = {}
+    restated: dict[str, LotUnits] = {}
+    kept = [name for name in LotFacts.__struct_fields__ if name not in sheet.columns]
     for row, units in lines:
         # A stored lot keeps its values, because certificates may already show them.
         lot = stored.get(row.line)
@@ -211,21 +224,24 @@ async def _plan_lots(
                 unit_cost=row.unit_cost if lot is None or row.unit_cost is not None else lot.row.unit_cost,
                 cost_currency=row.cost_currency or (None if lot is None else lot.row.cost_currency),
                 lot_id=lot.id if lot else None,
+                **({name: getattr(lot.row, name) for name in kept} if lot else {}),
             ),
             units,
         )
         if lot is None:
             new.append(full)
         elif full.row != lot.row:
-            changed[lot.id] = full
+            as_before = replace(full.row, **msgspec.structs.asdict(lot.row.facts))
+            (restated if as_before == lot.row else changed)[lot.id] = full
     errors += await _check_unallocated(tx, mode, sheet.name, changed)
     before = {lot.id: lot.row for lot in stored.values()}
-    corrections = [f"{id_}: {_difference(before[id_], each.row)}" for id_, each in changed.items()]
-    unchanged = len(lines) - len(new) - len(changed)
-    compared = {each.row.key: before[id_] for id_, each in changed.items()}
-    rows = [each.row for each in new], [each.row for each in changed.values()]
+    every_changed = changed | restated
+    corrections = [f"{id_}: {_difference(before[id_], each.row)}" for id_, each in every_changed.items()]
+    unchanged = len(lines) - len(new) - len(every_changed)
+    compared = {each.row.key: before[id_] for id_, each in every_changed.items()}
+    rows = [each.row for each in new], [each.row for each in every_changed.values()]
     changes = RowChanges(sheet.name, *rows, [], unchanged, compared)
-    return LotPlan(changes, changed | {new_id("lot"): each for each in new}, errors, corrections)
+    return LotPlan(changes, changed | {new_id("lot"): each for each in new}, restated, errors, corrections)
 
 
 def _read_units(sheet: Sheet[LotRow], catalogue: CataloguePlan, mode: Mode) -> Iterator[LotUnits]:

@@ -156,13 +156,13 @@ MOVE_LOT = """
 WITH moved AS (
     DELETE FROM lots WHERE mode = $1 AND id = $2 AND allocated_grams = 0
     RETURNING mode, id, project_id, vintage, serial, unit_grams, quantity_grams, country, methodology, status,
-              retirement_url, retired_on, created_at, unit_cost_minor, cost_currency
+              retirement_url, retired_on, created_at, unit_cost_minor, cost_currency, facts
 )
 INSERT INTO withdrawn_lots (mode, id, project_id, vintage, serial, unit_grams, quantity_grams, country, methodology,
-                            status, retirement_url, retired_on, created_at, unit_cost_minor, cost_currency,
+                            status, retirement_url, retired_on, created_at, unit_cost_minor, cost_currency, facts,
                             withdrawn_at, withdrawn_by, reason)
 SELECT mode, id, project_id, vintage, serial, unit_grams, quantity_grams, country, methodology, status,
-       retirement_url, retired_on, created_at, unit_cost_minor, cost_currency, $3, $4, $5
+       retirement_url, retired_on, created_at, unit_cost_minor, cost_currency, facts, $3, $4, $5
 FROM moved
 """
 

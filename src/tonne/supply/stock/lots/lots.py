@@ -1,11 +1,12 @@
 """Lots of credits: the rows of lots.csv, their SQL, and withdrawing a lot that cannot be sold any more."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, json_rows
@@ -15,10 +16,12 @@ from tonne.platform.documents.sheets.read_sheet import Values
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import DECIMALS, format_tonnes, parse_decimal, scaled
 from tonne.platform.values.context import By, Mode
+from tonne.selling.catalogue.imports import detail_columns
 from tonne.selling.catalogue.imports.project_rows import ProjectReference
 from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.supply.stock.errors import LotInUse, LotNotFound
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account
+from tonne.supply.stock.lots.lot_facts import Label, LotFacts, check_facts, parse_label
 from tonne.supply.stock.lots.lot_store import ListedLot, find_withdrawn_lot, lock_lot, move_to_withdrawn
 from tonne_verify.serials.parse import parse
 from tonne_verify.serials.units import UnitRange
@@ -34,6 +37,9 @@ def parse_cost(cell: str) -> Decimal:
     if number is None or not 0 <= number <= MAX_UNIT_COST:
         raise columns.CellError(f"{quoted(cell)} is not a cost per tonne: write a number such as 12.65.")
     return number
+
+
+_use = columns.choice("ndc", "international", "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,22 @@ class LotRow(ProjectReference):
     cost_currency: Annotated[str, columns.Column(columns.parse_currency)] | None = None
     # The stored lot that the row corrects. Without it, a lot with the same serial numbers is updated.
     lot_id: columns.Label | None = None
+    # The fields of LotFacts.
+    mechanism: Annotated[str, columns.Column(columns.choice("avoidance", "removal"))] | None = None
+    removal_percent: Annotated[int, columns.Column(columns.whole(1, 99))] | None = None
+    labels: Annotated[list[Label], columns.Column(detail_columns.items(parse_label))] | None = None
+    article_6: Annotated[str, columns.Column(columns.choice("none", "authorised", "adjusted"))] | None = None
+    article_6_uses: Annotated[list[str], columns.Column(detail_columns.items(_use))] | None = None
+    article_6_source: detail_columns.ShortText | None = None
+    article_6_date: detail_columns.Day | None = None
+    verifying_body: columns.Label | None = None
+    verified_on: detail_columns.Day | None = None
+    facts_source: detail_columns.ShortText | None = None
+    facts_as_of: detail_columns.Day | None = None
+
+    @property
+    def facts(self) -> LotFacts:
+        return LotFacts(**{name: getattr(self, name) for name in LotFacts.__struct_fields__})
 
     @property
     def unit_cost_minor(self) -> int | None:
@@ -87,6 +109,7 @@ def check_lot(latest: date, values: Values) -> Iterator[tuple[str, str]]:
     if values.get("serial") is not None and parts:
         yield parts[0], "the line has the whole serial: leave the cell empty."
     yield from _check_cost(values)
+    yield from check_facts(values)
     for column in ("retirement_url", "retired_on"):
         if values.get("status") == "pre_retired" and values.get(column, "invalid") is None:
             yield column, "a pre_retired lot needs it: enter where and when it was retired, or write held."
@@ -134,7 +157,7 @@ class StoredLot(Struct, frozen=True):
 READ_LOTS = """
 SELECT lots.mode, lots.id, lots.unit_grams, projects.registry, registry_project_id, vintage, serial, status,
        retirement_url, retired_on, lots.country, lots.methodology, lots.id AS lot_id, lots.unit_cost_minor,
-       lots.cost_currency
+       lots.cost_currency, lots.facts
 FROM lots
 JOIN serial_blocks ON lots.serial_block = serial_blocks.number
 JOIN projects ON projects.mode = lots.mode AND projects.id = lots.project_id
@@ -156,7 +179,11 @@ def _stored(row: dict[str, Any]) -> StoredLot:
     cost_minor, currency = row.pop("unit_cost_minor"), row["cost_currency"]
     cost = None if cost_minor is None else Decimal(cost_minor).scaleb(-DECIMALS[currency])
     units = parse(row["registry"], row["serial"], unit_grams=row.pop("unit_grams"))
-    return StoredLot(Mode(row.pop("mode")), row.pop("id"), units, LotRow(**row, unit_cost=cost))
+    facts = msgspec.structs.asdict(decode_facts(row.pop("facts")))
+    return StoredLot(Mode(row.pop("mode")), row.pop("id"), units, LotRow(**row, **facts, unit_cost=cost))
+
+
+decode_facts = msgspec.json.Decoder(LotFacts).decode
 
 
 # SKIP LOCKED: a locked lot is being allocated, and waiting for it could end in a deadlock.
@@ -207,14 +234,14 @@ WHERE namespace NOT IN (SELECT namespace FROM serial_blocks) ORDER BY namespace
 SAVE_LOTS = """
 INSERT INTO lots (mode, id, project_id, vintage, serial, serial_block, first_number, last_number, unit_grams,
                   quantity_grams, country, methodology, status, retirement_url, retired_on, created_at,
-                  unit_cost_minor, cost_currency)
+                  unit_cost_minor, cost_currency, facts)
 SELECT $1, lot.id, lot.project_id, lot.vintage, lot.serial, serial_blocks.number, lot.first_number, lot.last_number,
        lot.unit_grams, (lot.last_number - lot.first_number + 1) * lot.unit_grams, lot.country, lot.methodology,
-       lot.status, lot.retirement_url, lot.retired_on, $2, lot.unit_cost_minor, lot.cost_currency
+       lot.status, lot.retirement_url, lot.retired_on, $2, lot.unit_cost_minor, lot.cost_currency, lot.facts
 FROM jsonb_to_recordset($3) AS lot (
     id text, project_id text, vintage smallint, serial text, namespace text, first_number bigint,
     last_number bigint, unit_grams bigint, country text, methodology text, status text, retirement_url text,
-    retired_on date, unit_cost_minor bigint, cost_currency text)
+    retired_on date, unit_cost_minor bigint, cost_currency text, facts text)
 JOIN serial_blocks ON serial_blocks.namespace = lot.namespace
 ON CONFLICT (mode, id) DO UPDATE SET
     project_id = excluded.project_id, vintage = excluded.vintage, serial = excluded.serial,
@@ -222,8 +249,11 @@ ON CONFLICT (mode, id) DO UPDATE SET
     unit_grams = excluded.unit_grams, quantity_grams = excluded.quantity_grams, country = excluded.country,
     methodology = excluded.methodology,
     status = excluded.status, retirement_url = excluded.retirement_url, retired_on = excluded.retired_on,
-    unit_cost_minor = excluded.unit_cost_minor, cost_currency = excluded.cost_currency
+    unit_cost_minor = excluded.unit_cost_minor, cost_currency = excluded.cost_currency, facts = excluded.facts
 """
+
+
+_STORED = (*("vintage", "serial", "country", "methodology", "status", "retirement_url", "retired_on", "cost_currency"),)
 
 
 async def save_lots(
@@ -233,15 +263,15 @@ async def save_lots(
     await tx.execute(SAVE_SERIAL_BLOCKS, sorted({units.namespace for _, units in lots.values()}))
     records = (
         {
-            **asdict(row),
+            **{name: getattr(row, name) for name in _STORED},
             "id": id_,
             "project_id": project_ids[row.project_key],
             "namespace": units.namespace,
             "first_number": units.first,
             "last_number": units.last,
             "unit_grams": units.unit_grams,
-            "unit_cost": None,
             "unit_cost_minor": row.unit_cost_minor,
+            "facts": msgspec.json.encode(row.facts).decode(),
         }
         for id_, (row, units) in lots.items()
     )

@@ -96,6 +96,12 @@ UPDATE shares SET quantity_grams = moved.quantity_grams
 FROM unnest($2::text[], $3::bigint[]) AS moved (id, quantity_grams)
 WHERE shares.mode = $1 AND shares.parcel_id = moved.id
 """
+# Labels belong to units: a parcel that got units of another lot has the facts of that lot.
+RESTATE_SHARES = """
+UPDATE shares SET facts_digest = lot.facts_digest
+FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+WHERE shares.mode = $1 AND shares.parcel_id = ANY ($2::text[]) AND parcel.mode = $1 AND parcel.id = shares.parcel_id
+"""
 
 
 async def move_changed_parcels(
@@ -109,6 +115,9 @@ async def move_changed_parcels(
     # Only parcels of one line change their size.
     resized = [now for before, now in changed if before.quantity_grams != now.quantity_grams]
     await tx.execute(RESIZE_SHARES, mode, *columns(resized, "id, quantity_grams"))
+    elsewhere = [now.id for before, now in changed if before.lot.lot_id != now.lot.lot_id]
+    if elsewhere:
+        await tx.execute(RESTATE_SHARES, mode, elsewhere)
 
 
 INSERT_SPLIT = """
@@ -121,9 +130,10 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::
 JOIN parcels origin ON origin.mode = $1 AND origin.id = new.origin_id
 """
 INSERT_SPLIT_SHARES = """
-INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams)
+INSERT INTO shares (account_id, order_id, line_position, mode, parcel_id, organisation_id, beneficiary, quantity_grams,
+                    facts_digest)
 SELECT origin.account_id, origin.order_id, origin.line_position, $1, new.id, origin.organisation_id,
-       origin.beneficiary, new.quantity_grams
+       origin.beneficiary, new.quantity_grams, origin.facts_digest
 FROM unnest($2::text[], $3::text[], $4::bigint[]) AS new (id, origin_id, quantity_grams)
 JOIN shares origin ON origin.mode = $1 AND origin.parcel_id = new.origin_id
 """
@@ -134,6 +144,7 @@ async def insert_split(tx: Connection, mode: Mode, created: Sequence[BookedParce
     facts = "id, origin_id, lot.lot_id, start_grams, quantity_grams, split_from"
     await tx.execute(INSERT_SPLIT, mode, *columns(created, facts))
     await tx.execute(INSERT_SPLIT_SHARES, mode, *columns(created, "id, origin_id, quantity_grams"))
+    await tx.execute(RESTATE_SHARES, mode, [parcel.id for parcel in created])
 
 
 CORRECT = """

@@ -117,6 +117,12 @@ CREATE TABLE serial_blocks (
     namespace  text NOT NULL UNIQUE
 );
 
+-- What is known of credits (canonical JSON) by its SHA-256. Rows never change: orders keep those of their allocation.
+CREATE TABLE credit_facts (
+    digest    bytea PRIMARY KEY CHECK (length(digest) = 32),
+    document  text NOT NULL
+);
+
 -- Registry units with consecutive numbers. One unit is a tonne, or a kilogram.
 CREATE TABLE lots (
     mode             mode NOT NULL,
@@ -137,6 +143,9 @@ CREATE TABLE lots (
     retired_on       date,
     allocated_grams  bigint NOT NULL DEFAULT 0,
     created_at       timestamptz NOT NULL,
+    -- What the file says of the credits besides (JSON, LotFacts), and with that what an order gets to know of them now.
+    facts            text NOT NULL DEFAULT '{}',
+    facts_digest     bytea REFERENCES credit_facts,
     -- The cost of a tonne in minor units of `cost_currency`, for the journal.
     unit_cost_minor  bigint CHECK (unit_cost_minor >= 0),
     cost_currency    text CHECK (cost_currency ~ '^[A-Z]{3}$'),
@@ -220,6 +229,8 @@ CREATE TABLE shares (
     -- The name at the registry, at the time of allocation. It is not the name of a person.
     beneficiary      text NOT NULL,
     quantity_grams   bigint NOT NULL CHECK (quantity_grams > 0),
+    -- What was known of the credits when they were allocated. Null: nothing.
+    facts_digest     bytea REFERENCES credit_facts,
     -- Set for a share that replaces one of an invalid lot: when the order got it. Null: when the order was allocated.
     assigned_at      timestamptz,
     PRIMARY KEY (order_id, line_position, parcel_id),
@@ -293,6 +304,7 @@ CREATE TABLE withdrawn_lots (
     reason           text NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
     unit_cost_minor  bigint,
     cost_currency    text,
+    facts            text NOT NULL,
     PRIMARY KEY (mode, id),
     FOREIGN KEY (mode, project_id) REFERENCES projects
 );

@@ -1,0 +1,244 @@
+"""What is known of credits is fixed when an order gets them: later edits of the catalogue change nothing."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.supply.retirements.shop import TONNE, Shop
+from tonne.platform.documents.sheets.columns import SheetInvalid
+from tonne.selling.catalogue.imports.plan import FileKind
+from tonne.selling.orders.model import Order
+from tonne.supply.certificates.credentials.credential import compose_credential
+from tonne.supply.certificates.packs.tables import PackTables
+from tonne.supply.certificates.record import CertificateRecord
+from tonne.supply.certificates.store import find_certificate
+from tonne.supply.transparency.statements import certificate_facts
+from tonne_verify.canonical import canonical_json
+
+PROJECT = (
+    "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams,registry_url,"
+    "methodology_version,sink,durability_years,reversible,buffer,ratings,verifying_body,verified_on,facts_source,facts_as_of"
+)
+FIRST = (
+    "2.1,biogenic,100,true,true,Example Ratings ; AA ; 2026-01-31 ; https://ratings.example/a,Example Audit,2025-12-01,"
+    "Project description,2026-01-02"
+)
+LOT = (
+    "registry,registry_project_id,vintage,serial,status,retirement_url,retired_on,labels,article_6,article_6_uses,"
+    "article_6_source,article_6_date,removal_percent,facts_source"
+)
+LABELS = "icvcm_ccp ; Registry ; 2026-02-03 | corsia_first_scope ; ICAO ; 2026-02-04"
+STATED = {
+    "mechanism": {"value": "mixed", "source": "Monitoring report"},
+    "removal_percent": {"value": 40, "source": "Monitoring report"},
+    "sink": {"value": "biogenic", "source": "Project description", "as_of": "2026-01-02"},
+    "methodology": {"value": "ACM2", "source": "Project description", "as_of": "2026-01-02"},
+    "methodology_version": {"value": "2.1", "source": "Project description", "as_of": "2026-01-02"},
+    "durability_years": {"value": 100, "source": "Project description", "as_of": "2026-01-02"},
+    "reversible": {"value": True, "source": "Project description", "as_of": "2026-01-02"},
+    "buffer": {"value": True, "source": "Project description", "as_of": "2026-01-02"},
+    "labels": [
+        {"code": "icvcm_ccp", "source": "Registry", "as_of": "2026-02-03"},
+        {"code": "corsia_first_scope", "source": "ICAO", "as_of": "2026-02-04"},
+    ],
+    "article_6": {"value": "authorised", "uses": ["international", "other"], "source": "Letter", "as_of": "2026-02-05"},
+    "ratings": [
+        {"agency": "Example Ratings", "grade": "AA", "as_of": "2026-01-31", "url": "https://ratings.example/a"}
+    ],
+    "verifier": {"value": "Example Audit", "as_of": "2025-12-01"},
+}
+
+
+def project(facts: str) -> dict[FileKind, list[str]]:
+    values = "Our Registry,A,Project A,Kenya,Wind,ACM2,avoidance,1000000,https://registry.verra.org"
+    return {FileKind.PROJECTS: [PROJECT, f"{values},{facts}"]}
+
+
+def lot(
+    labels: str = LABELS, article_6: str = "authorised,international | other,Letter,2026-02-05", percent: str = "40"
+) -> Any:
+    return {FileKind.LOTS: [LOT, f"Our Registry,A,2020,X 1–10,held,,,{labels},{article_6},{percent},Monitoring report"]}
+
+
+async def stock(shop: Shop) -> None:
+    await shop.sell("wind", {"A": 1})
+    await shop.import_files(project(FIRST))
+    await shop.import_files(lot())
+
+
+async def record_of(shop: Shop, order: Order) -> CertificateRecord:
+    async with shop.database.connection() as connection:
+        record = await find_certificate(connection, order.scope, order.id)
+    assert record is not None
+    return record
+
+
+def facts_of(record: CertificateRecord) -> Any:
+    (line,) = record.lines
+    return msgspec.to_builtins(line.facts)
+
+
+async def edit(shop: Shop) -> None:
+    """Everything changes, and a label is removed."""
+    await shop.import_files(project(",technological,9,false,false,,,,,"))
+    await shop.import_files(lot("icvcm_ccp ; Registry ; 2026-02-03", "none,,Letter,2026-02-06", ""))
+
+
+async def test_facts_are_those_of_the_allocation_byte_for_byte(live: Shop) -> None:
+    await stock(live)
+    ada = await live.account("Ada")
+    first = await live.buy(ada, 2 * TONNE, "wind")
+    await live.work()
+    # Orders hold credits of the lot: only its facts may change.
+    await edit(live)
+    with pytest.raises(SheetInvalid, match="tonnes of this lot are allocated"):
+        await live.import_files(
+            {FileKind.LOTS: [lot()[FileKind.LOTS][0], lot()[FileKind.LOTS][1].replace(",2020,", ",2021,")]}
+        )
+    second = await live.buy(ada, TONNE, "wind")
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    record = await record_of(live, first)
+    assert facts_of(record) == STATED
+    digest = await live.fetchval("SELECT document FROM credit_facts WHERE document LIKE '%Monitoring report%'")
+    assert canonical_json(facts_of(record)).decode() == digest
+    assert facts_of(await record_of(live, second)) == {
+        "mechanism": {"value": "avoidance"},
+        "sink": {"value": "technological"},
+        "methodology": {"value": "ACM2"},
+        "durability_years": {"value": 9},
+        "reversible": {"value": False},
+        "buffer": {"value": False},
+        "labels": STATED["labels"][:1],
+        "article_6": {"value": "none", "source": "Letter", "as_of": "2026-02-06"},
+    }
+    # What everybody reads is made of the record.
+    stored = json.loads(msgspec.json.encode(record))
+    assert certificate_facts(stored)["lines"][0]["facts"] == STATED
+    assert (
+        compose_credential(record, [], None, "https://example.org")["credentialSubject"]["lines"][0]["facts"] == STATED
+    )
+    before = await live.fetch("SELECT record FROM certificates ORDER BY number")
+    await live.import_files(project(FIRST))
+    assert await live.fetch("SELECT record FROM certificates ORDER BY number") == before
+    await live.check_invariants()
+
+
+async def test_files_without_the_columns_change_no_facts_and_unknown_stays_unknown(live: Shop) -> None:
+    await stock(live)
+    columns = LOT.split(",labels", maxsplit=1)[0]
+    await live.import_files({FileKind.LOTS: [columns, "Our Registry,A,2020,X 1–10,held,,"]})
+    await live.sell("wind", {"A": 1})
+    order = await live.buy(await live.account("Ada"), TONNE, "wind")
+    await live.work()
+    await live.confirm(*await live.work_list())
+    await live.work()
+    assert facts_of(await record_of(live, order)) == STATED
+    await live.sell("sun", {"B": 1})
+    await live.supply("B", 2020, 5, retired=True)
+    plain = await live.buy(await live.account("Ada"), TONNE, "sun")
+    await live.work()
+    assert facts_of(await record_of(live, plain)) == {
+        "mechanism": {"value": "avoidance"},
+        "methodology": {"value": "ACM2"},
+    }
+    await live.check_invariants()
+
+
+async def test_a_parcel_that_gets_units_of_another_lot_gets_their_facts(live: Shop) -> None:
+    await stock(live)
+    await live.import_files({FileKind.LOTS: [LOT.split(",labels", maxsplit=1)[0], "Our Registry,A,2020,Y 1–2,held,,"]})
+    ada, berta = await live.account("Ada"), await live.account("Berta")
+    orders = [await live.buy(each, grams, "wind") for each, grams in ((ada, 10 * TONNE), (berta, 2 * TONNE))]
+    await live.work()
+    of_x, of_y = await live.work_list()
+    assert (of_x.serials, of_y.serials) == ("X 1–10", "Y 1–2")
+    heads = "parcel_id,serial,retired_on,retirement_url"
+    page, day = "https://registry.verra.org", live.clock.now.date()
+    lines = [f"{of_y.parcel_id},X 1–2,{day},{page}/1"]
+    await live.confirm_file([heads, *lines])
+    await live.confirm(*await live.work_list())
+    await live.work()
+    labelled = {
+        line.serial_range: bool(line.facts and line.facts.labels)
+        for order in orders
+        for line in (await record_of(live, order)).lines
+    }
+    assert labelled == {"X 1–2": True, "X 3–10": True, "Y 1–2": False}
+    await live.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (lot("corsia ; ICAO ; 2026-01-01"), "column labels: “corsia” is not a label"),
+        (lot("ccb"), "column labels: “ccb” does not have the form `code ; source ; date`"),
+        (lot(LABELS, "authorised,other,,"), "column article_6_source: the cell is empty: enter who says"),
+        (lot(LABELS, ",,Letter,"), "column article_6_source: article_6 is empty: fill both, or clear both"),
+        (lot(LABELS, "authorised,anything,Letter,2026-01-01"), "column article_6_uses: “anything” is"),
+        (lot(percent="100"), "column removal_percent"),
+        (project("2.1,wooden,,,,,,,,"), "column sink"),
+        (project("2.1,,,,,Example Ratings ; AA,,,,"), "column ratings: “Example Ratings ; AA” does not have the form"),
+    ],
+)
+async def test_facts_without_source_or_date_are_refused(live: Shop, lines: Any, says: str) -> None:
+    await live.sell("wind", {"A": 1})
+    with pytest.raises(SheetInvalid) as raised:
+        await live.import_files(lines)
+    assert says in "\n".join(map(str, raised.value.errors))
+
+
+def test_packs_report_what_the_certificates_state() -> None:
+    line = {
+        "registry": "Verra",
+        "project_id": "A",
+        "project_name": "A",
+        "country": "Czech Republic",
+        "project_type": "X",
+        "methodology": "VM1",
+        "vintage": "2020",
+        "serial_range": "S",
+        "retired_on": "2026-01-01",
+        "retirement_url": None,
+        "shared": None,
+        "quantity": "10",
+        "facts": STATED,
+    }
+    adjusted = {**STATED, "mechanism": {"value": "removal"}, "article_6": {"value": "adjusted"}}
+    adjusted.pop("removal_percent")
+    record = {
+        "number": "N",
+        "mode": "live",
+        "order_id": "o",
+        "issued_at": datetime.now(UTC).isoformat(),
+        "beneficiary": "B",
+        "issuer": "I",
+        "total_quantity": "30",
+        "verification_url": "u",
+        "lines": [line, {**line, "facts": adjusted}, {**line, "facts": None, "country": "Kenya"}],
+    }
+    tables = PackTables()
+    tables.add(msgspec.convert(record, CertificateRecord))
+    rows = [row.split(",")[:2] for row in tables.esrs_e1_7().decode().splitlines()[1:]]
+    assert dict(rows) == {
+        "Total (tCO2eq)": "30",
+        "From removal projects": "14",
+        "of which biogenic sinks": "14",
+        "of which technological sinks": "0",
+        "of which hybrid sinks": "0",
+        "of which sinks that are not recorded": "0",
+        "From reduction projects": "6",
+        "Quality standard: Verra": "30",
+        "From projects in the European Union": "20",
+        "With a corresponding adjustment": "10",
+        "Corresponding adjustment not recorded": "10",
+        "Removal or reduction not recorded": "10",
+    }
+    disclosed = tables.ab_1305().decode()
+    assert "for you to state,Example Audit" in disclosed
+    assert "for you to state,not recorded" in disclosed
+    assert "icvcm_ccp (Registry, 2026-02-03); corsia_first_scope (ICAO, 2026-02-04)" in tables.serials().decode()
