@@ -1586,6 +1586,11 @@ export interface CertificateLine {
    * keep a name that was corrected later.
    */
   registry_name?: string | null | undefined;
+  /**
+   * What was known of the credits when the order got them. Later changes of the catalogue do not change it. Null if
+   * nothing was recorded.
+   */
+  facts?: CreditFacts | null | undefined;
 }
 
 /** A registry unit that several orders share. */
@@ -1604,6 +1609,104 @@ export interface RetiredInAdvance {
   assigned_to: string;
   /** When they were assigned to the order. */
   assigned_on: string;
+}
+
+/** What was known of the credits when the order got them. Missing: not recorded. */
+export interface CreditFacts {
+  /** `removal`, `avoidance` or `mixed`. */
+  mechanism?: StatedText | null | undefined;
+  /** Of mixed credits: the part that is removed. */
+  removal_percent?: StatedNumber | null | undefined;
+  /** `biogenic`, `technological` or `hybrid`. */
+  sink?: StatedText | null | undefined;
+  /** The code of the methodology. */
+  methodology?: StatedText | null | undefined;
+  /** Its version. */
+  methodology_version?: StatedText | null | undefined;
+  /** For how many years carbon is stored. */
+  durability_years?: StatedNumber | null | undefined;
+  /** Whether stored carbon may be released. */
+  reversible?: StatedFlag | null | undefined;
+  /** Whether a buffer pool covers releases. */
+  buffer?: StatedFlag | null | undefined;
+  /**
+   * Labels of these credits: `icvcm_ccp`; `icroa_programme`: the programme is endorsed; `corsia_first_scope` and
+   * `corsia_first_eligible` are two labels, and only with the second an airline may use them.
+   */
+  labels?: Label[] | null | undefined;
+  /** Null or missing: not recorded. */
+  article_6?: StatedAuthorisation | null | undefined;
+  /** Ratings by others, as they published them. Never our own. */
+  ratings?: Rating[] | null | undefined;
+  /** Who verified the reductions; `as_of` is the date of the report. */
+  verifier?: StatedText | null | undefined;
+}
+
+/** A fact, with who says so and when. */
+export interface StatedText {
+  /** The fact. */
+  value: string;
+  /** Who says so. Missing: the seller. */
+  source?: string | null | undefined;
+  /** The day of the source, if it is known. */
+  as_of?: string | null | undefined;
+}
+
+/** A number, with who says so and when. */
+export interface StatedNumber {
+  /** The number. */
+  value: number;
+  /** Who says so. Missing: the seller. */
+  source?: string | null | undefined;
+  /** The day of the source, if it is known. */
+  as_of?: string | null | undefined;
+}
+
+/** True or false, with who says so and when. */
+export interface StatedFlag {
+  /** Whether it is so. */
+  value: boolean;
+  /** Who says so. Missing: the seller. */
+  source?: string | null | undefined;
+  /** The day of the source, if it is known. */
+  as_of?: string | null | undefined;
+}
+
+/** A label of units, with who says so and when. */
+export interface Label {
+  /** The label. */
+  code: string;
+  /** Who says so. */
+  source: string;
+  /** When it said so. */
+  as_of: string;
+}
+
+/** Article 6 of the Paris Agreement: what the host country has authorised. */
+export interface StatedAuthorisation {
+  /**
+   * `none`; `authorised`: the host country authorised other uses than its own; `adjusted`: it has made the
+   * corresponding adjustment.
+   */
+  value: string;
+  /** Authorised uses: `ndc`, `international`, `other`. */
+  uses?: string[] | null | undefined;
+  /** Who says so. Missing: the seller. */
+  source?: string | null | undefined;
+  /** The day of the source, if it is known. */
+  as_of?: string | null | undefined;
+}
+
+/** A rating by others, as they published it. */
+export interface Rating {
+  /** Who rates. */
+  agency: string;
+  /** As it was published. */
+  grade: string;
+  /** The day of the rating. */
+  as_of: string;
+  /** A web address. */
+  url: string;
 }
 
 /** The certificate that this one replaces. */

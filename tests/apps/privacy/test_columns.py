@@ -103,7 +103,8 @@ KEPT = {
     "log_tiles": {"hashes": "of salted hashes"},
     "logs": {"closed_reason": OPERATOR, "origin previous_head refusal": SERVICE},
     "lot_cases": {"certificate_number": "a random number"},
-    "lots": {"cost_currency country methodology retirement_url serial": SELLER, "invalid_reason": OPERATOR},
+    "credit_facts": {"document": SELLER},
+    "lots": {"cost_currency country facts methodology retirement_url serial": SELLER, "invalid_reason": OPERATOR},
     "mails": {"held_reason": "one of our own sentences"},
     "closed_months": {
         "balances number_ranges digests": "sums and numbers",
@@ -212,7 +213,7 @@ KEPT = {
     "webhook_attempts": {"error": "one of our own sentences, or the network's"},
     "webhook_scopes": {"account_ids event_types": OWN},
     "webhooks": {"account_ids disabled_reason event_types secret_last_four url": OWN},
-    "withdrawn_lots": {"cost_currency country methodology retirement_url serial": SELLER, "reason": OPERATOR},
+    "withdrawn_lots": {"cost_currency country methodology retirement_url serial facts": SELLER, "reason": OPERATOR},
     "worker_reports": {"jobs worker": SERVICE},
     "write_offs": {"reason undo_reason": OPERATOR},
 }

@@ -1734,6 +1734,10 @@ class CertificateLine(Model):
     """The name that the registry has, if it is not the beneficiary's: registries do not get the names of persons, and
     keep a name that was corrected later.
     """
+    facts: CreditFacts | None
+    """What was known of the credits when the order got them. Later changes of the catalogue do not change it. Null if
+    nothing was recorded.
+    """
 
 
 class SharedUnit(Model):
@@ -1754,6 +1758,109 @@ class RetiredInAdvance(Model):
     """To whom they were assigned."""
     assigned_on: dt.date
     """When they were assigned to the order."""
+
+
+class CreditFacts(Model):
+    """What was known of the credits when the order got them. Missing: not recorded."""
+
+    mechanism: StatedText | None
+    """`removal`, `avoidance` or `mixed`."""
+    removal_percent: StatedNumber | None
+    """Of mixed credits: the part that is removed."""
+    sink: StatedText | None
+    """`biogenic`, `technological` or `hybrid`."""
+    methodology: StatedText | None
+    """The code of the methodology."""
+    methodology_version: StatedText | None
+    """Its version."""
+    durability_years: StatedNumber | None
+    """For how many years carbon is stored."""
+    reversible: StatedFlag | None
+    """Whether stored carbon may be released."""
+    buffer: StatedFlag | None
+    """Whether a buffer pool covers releases."""
+    labels: list[Label] | None
+    """Labels of these credits: `icvcm_ccp`; `icroa_programme`: the programme is endorsed; `corsia_first_scope` and
+    `corsia_first_eligible` are two labels, and only with the second an airline may use them.
+    """
+    article_6: StatedAuthorisation | None
+    """Null or missing: not recorded."""
+    ratings: list[Rating] | None
+    """Ratings by others, as they published them. Never our own."""
+    verifier: StatedText | None
+    """Who verified the reductions; `as_of` is the date of the report."""
+
+
+class StatedText(Model):
+    """A fact, with who says so and when."""
+
+    value: str
+    """The fact."""
+    source: str | None
+    """Who says so. Missing: the seller."""
+    as_of: str | None
+    """The day of the source, if it is known."""
+
+
+class StatedNumber(Model):
+    """A number, with who says so and when."""
+
+    value: int
+    """The number."""
+    source: str | None
+    """Who says so. Missing: the seller."""
+    as_of: str | None
+    """The day of the source, if it is known."""
+
+
+class StatedFlag(Model):
+    """True or false, with who says so and when."""
+
+    value: bool
+    """Whether it is so."""
+    source: str | None
+    """Who says so. Missing: the seller."""
+    as_of: str | None
+    """The day of the source, if it is known."""
+
+
+class Label(Model):
+    """A label of units, with who says so and when."""
+
+    code: str
+    """The label."""
+    source: str
+    """Who says so."""
+    as_of: str
+    """When it said so."""
+
+
+class StatedAuthorisation(Model):
+    """Article 6 of the Paris Agreement: what the host country has authorised."""
+
+    value: str
+    """`none`; `authorised`: the host country authorised other uses than its own; `adjusted`: it has made the
+    corresponding adjustment.
+    """
+    uses: list[str] | None
+    """Authorised uses: `ndc`, `international`, `other`."""
+    source: str | None
+    """Who says so. Missing: the seller."""
+    as_of: str | None
+    """The day of the source, if it is known."""
+
+
+class Rating(Model):
+    """A rating by others, as they published it."""
+
+    agency: str
+    """Who rates."""
+    grade: str
+    """As it was published."""
+    as_of: str
+    """The day of the rating."""
+    url: str
+    """A web address."""
 
 
 class Replacement(Model):
