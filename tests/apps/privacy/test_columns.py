@@ -103,8 +103,11 @@ KEPT = {
     "log_tiles": {"hashes": "of salted hashes"},
     "logs": {"closed_reason": OPERATOR, "origin previous_head refusal": SERVICE},
     "lot_cases": {"certificate_number": "a random number"},
-    "credit_facts": {"document": SELLER},
-    "lots": {"cost_currency country facts methodology retirement_url serial": SELLER, "invalid_reason": OPERATOR},
+    "credit_facts": {"digest document": SELLER},
+    "lots": {
+        "cost_currency country facts facts_digest methodology retirement_url serial": SELLER,
+        "invalid_reason": OPERATOR,
+    },
     "mails": {"held_reason": "one of our own sentences"},
     "closed_months": {
         "balances number_ranges digests": "sums and numbers",
@@ -163,7 +166,7 @@ KEPT = {
     "service_holds": {"reason": OPERATOR},
     "staged_files": {"content import_id name": "files of the operator about credits and prices, deleted within a day"},
     "staged_imports": {"currency reference result staged_by": "of the operator, deleted within a day"},
-    "shares": {"beneficiary": REGISTRY},
+    "shares": {"beneficiary": REGISTRY, "facts_digest": SELLER},
     "signing_keys": {"public private_box": SERVICE},
     "simulated_charges": {"code currency customer method reference refund_ids": GATEWAY},
     "simulated_disputes": {"reason reference": GATEWAY},

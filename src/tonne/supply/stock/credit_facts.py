@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from tonne.selling.catalogue.details import ProjectDetails, Rating
-from tonne.supply.stock.lots.lot_facts import NO_LOT_FACTS, Label, LotFacts
+from tonne.supply.stock.lots.lot_facts import NO_LOT_FACTS, CreditLabel, LotFacts
 
 _SOURCE = Annotated[
     str | None, Meta(description="Who says so. Missing: the seller.", examples=["Project description, version 2"])
@@ -77,7 +77,7 @@ class CreditFacts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     reversible: Annotated[StatedFlag | None, Meta(description="Whether stored carbon may be released.")] = None
     buffer: Annotated[StatedFlag | None, Meta(description="Whether a buffer pool covers releases.")] = None
     labels: Annotated[
-        list[Label] | None,
+        list[CreditLabel] | None,
         Meta(
             description="Labels of these credits: `icvcm_ccp`; `icroa_programme`: the programme is endorsed; "
             "`corsia_first_scope` and `corsia_first_eligible` are two labels, and only with the second an airline may "

@@ -19,7 +19,7 @@ CORSIA = frozenset(
 )
 
 
-class Label(msgspec.Struct, frozen=True):
+class CreditLabel(msgspec.Struct, frozen=True):
     """A label of units, with who says so and when."""
 
     code: Annotated[str, Meta(description="The label.", examples=["icvcm_ccp"])]
@@ -32,7 +32,7 @@ class LotFacts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     mechanism: str | None = None
     removal_percent: int | None = None
-    labels: list[Label] | None = None
+    labels: list[CreditLabel] | None = None
     article_6: str | None = None
     article_6_uses: list[str] | None = None
     article_6_source: str | None = None
@@ -46,13 +46,13 @@ class LotFacts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 NO_LOT_FACTS = LotFacts()
 
 
-def parse_label(item: str) -> Label:
+def parse_label(item: str) -> CreditLabel:
     code, source, day = map(str, detail_columns.parts(item, "code", "source", "date", required=3))
     code = code.lower()
     if not _CODE.fullmatch(code) or (code.startswith("corsia") and code not in CORSIA):
         known = f"icvcm_ccp, icroa_programme, {', '.join(sorted(CORSIA))}"
         raise CellError(f"{quoted(code)} is not a label: write one such as {known}.")
-    return Label(code, columns.text(detail_columns.MAX_ITEM_LENGTH)(source), detail_columns.parse_day(day))
+    return CreditLabel(code, columns.text(detail_columns.MAX_ITEM_LENGTH)(source), detail_columns.parse_day(day))
 
 
 def check_facts(values: Values) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from tonne.selling.catalogue.imports.project_rows import ProjectReference
 from tonne.selling.catalogue.imports.store import acquire_import_lock
 from tonne.supply.stock.errors import LotInUse, LotNotFound
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account
-from tonne.supply.stock.lots.lot_facts import Label, LotFacts, check_facts, parse_label
+from tonne.supply.stock.lots.lot_facts import CreditLabel, LotFacts, check_facts, parse_label
 from tonne.supply.stock.lots.lot_store import ListedLot, find_withdrawn_lot, lock_lot, move_to_withdrawn
 from tonne_verify.serials.parse import parse
 from tonne_verify.serials.units import UnitRange
@@ -68,7 +68,7 @@ class LotRow(ProjectReference):
     # The fields of LotFacts.
     mechanism: Annotated[str, columns.Column(columns.choice("avoidance", "removal"))] | None = None
     removal_percent: Annotated[int, columns.Column(columns.whole(1, 99))] | None = None
-    labels: Annotated[list[Label], columns.Column(detail_columns.items(parse_label))] | None = None
+    labels: Annotated[list[CreditLabel], columns.Column(detail_columns.items(parse_label))] | None = None
     article_6: Annotated[str, columns.Column(columns.choice("none", "authorised", "adjusted"))] | None = None
     article_6_uses: Annotated[list[str], columns.Column(detail_columns.items(_use))] | None = None
     article_6_source: detail_columns.ShortText | None = None

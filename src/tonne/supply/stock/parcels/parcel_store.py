@@ -96,12 +96,6 @@ UPDATE shares SET quantity_grams = moved.quantity_grams
 FROM unnest($2::text[], $3::bigint[]) AS moved (id, quantity_grams)
 WHERE shares.mode = $1 AND shares.parcel_id = moved.id
 """
-# Labels belong to units: a parcel that got units of another lot has the facts of that lot.
-RESTATE_SHARES = """
-UPDATE shares SET facts_digest = lot.facts_digest
-FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-WHERE shares.mode = $1 AND shares.parcel_id = ANY ($2::text[]) AND parcel.mode = $1 AND parcel.id = shares.parcel_id
-"""
 
 
 async def move_changed_parcels(
@@ -116,8 +110,7 @@ async def move_changed_parcels(
     resized = [now for before, now in changed if before.quantity_grams != now.quantity_grams]
     await tx.execute(RESIZE_SHARES, mode, *columns(resized, "id, quantity_grams"))
     elsewhere = [now.id for before, now in changed if before.lot.lot_id != now.lot.lot_id]
-    if elsewhere:
-        await tx.execute(RESTATE_SHARES, mode, elsewhere)
+    await _restate_shares(tx, mode, elsewhere)
 
 
 INSERT_SPLIT = """
@@ -144,7 +137,20 @@ async def insert_split(tx: Connection, mode: Mode, created: Sequence[BookedParce
     facts = "id, origin_id, lot.lot_id, start_grams, quantity_grams, split_from"
     await tx.execute(INSERT_SPLIT, mode, *columns(created, facts))
     await tx.execute(INSERT_SPLIT_SHARES, mode, *columns(created, "id, origin_id, quantity_grams"))
-    await tx.execute(RESTATE_SHARES, mode, [parcel.id for parcel in created])
+    await _restate_shares(tx, mode, [parcel.id for parcel in created])
+
+
+# Labels belong to units: a parcel that got units of another lot has the facts of that lot.
+RESTATE_SHARES = """
+UPDATE shares SET facts_digest = lot.facts_digest
+FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+WHERE shares.mode = $1 AND shares.parcel_id = ANY ($2::text[]) AND parcel.mode = $1 AND parcel.id = shares.parcel_id
+"""
+
+
+async def _restate_shares(tx: Connection, mode: Mode, parcel_ids: Sequence[str]) -> None:
+    if parcel_ids:
+        await tx.execute(RESTATE_SHARES, mode, parcel_ids)
 
 
 CORRECT = """
