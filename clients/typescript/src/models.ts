@@ -1633,7 +1633,7 @@ export interface CreditFacts {
    * Labels of these credits: `icvcm_ccp`; `icroa_programme`: the programme is endorsed; `corsia_first_scope` and
    * `corsia_first_eligible` are two labels, and only with the second an airline may use them.
    */
-  labels?: Label[] | null | undefined;
+  labels?: CreditLabel[] | null | undefined;
   /** Null or missing: not recorded. */
   article_6?: StatedAuthorisation | null | undefined;
   /** Ratings by others, as they published them. Never our own. */
@@ -1673,7 +1673,7 @@ export interface StatedFlag {
 }
 
 /** A label of units, with who says so and when. */
-export interface Label {
+export interface CreditLabel {
   /** The label. */
   code: string;
   /** Who says so. */

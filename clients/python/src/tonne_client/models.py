@@ -1779,7 +1779,7 @@ class CreditFacts(Model):
     """Whether stored carbon may be released."""
     buffer: StatedFlag | None
     """Whether a buffer pool covers releases."""
-    labels: list[Label] | None
+    labels: list[CreditLabel] | None
     """Labels of these credits: `icvcm_ccp`; `icroa_programme`: the programme is endorsed; `corsia_first_scope` and
     `corsia_first_eligible` are two labels, and only with the second an airline may use them.
     """
@@ -1824,7 +1824,7 @@ class StatedFlag(Model):
     """The day of the source, if it is known."""
 
 
-class Label(Model):
+class CreditLabel(Model):
     """A label of units, with who says so and when."""
 
     code: str
