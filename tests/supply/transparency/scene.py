@@ -34,8 +34,9 @@ RETIRE_MANY = """
 WITH lot AS (
     INSERT INTO lots (mode, id, project_id, vintage, serial, serial_block, first_number, last_number, unit_grams,
                       quantity_grams, country, status, created_at)
-    SELECT mode, 'lot_many', project_id, 2023, format('live-A-1 1000000–%s', 1000000 + $1), serial_block, 1000000,
-           1000000 + $1, 1000000, ($1::bigint + 1) * 1000000, country, 'held', created_at
+    SELECT mode, 'lot_many', project_id, 2023, format('TEST-MANY 1000000–%s', 1000000 + $1::bigint),
+           serial_block, 1000000,
+           1000000 + $1::bigint, 1000000, ($1::bigint + 1) * 1000000, country, 'held', created_at
     FROM lots WHERE mode = 'live' LIMIT 1 RETURNING mode, id, project_id
 ), parcel AS (
     INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, beneficiary,
