@@ -65,7 +65,9 @@ async def test_the_page_shows_the_figures_of_complete_orders(
     assert '<span title="1,234.5\u00a0t">1,235\u00a0t</span>' in html
     assert "carbon neutral" not in html.lower()
     assert "The wind 64.8% 801 t The sun 35.2% 434 t" in text
-    assert "Project A Avoidance Wind · Kenya 801 t Vintage 2020 Our Registry Project B Avoidance Wind" in text
+    assert (
+        "Project A Avoidance Wind · Kenya 801 t Vintage 2020 Our Registry : Project A Project B Avoidance Wind" in text
+    )
     assert "Avoidance 100% 1,235 t" in text
     assert "2020 1,235 t" in text, "the vintage"
     assert "Kenya 2 1,235 t" in text, "beside the map"

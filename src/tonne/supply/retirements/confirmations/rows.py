@@ -35,9 +35,9 @@ def _runs(cell: str) -> list[Numbers]:
     return runs
 
 
-def _retired(cell: str) -> list[Numbers] | list[str]:
+def _retired(cell: str) -> list[Numbers | str]:
     is_of_numbers = _NUMBERS.fullmatch(cell) is not None
-    return _runs(cell) if is_of_numbers else [part.strip() for part in cell.split(";")]
+    return [*_runs(cell)] if is_of_numbers else [part.strip() for part in cell.split(";")]
 
 
 # A shared unit names many.
@@ -57,7 +57,7 @@ class ConfirmationRow(Row):
     # As exported: the numbers of the runs of `serial`.
     serials: Annotated[list[Numbers], Column(_runs)] | None = None
     # What the registry retired, if it differs: numbers in the frame of `serial`, or whole serials.
-    retired_serials: Annotated[list[Numbers] | list[str], Column(_retired)] | None = None
+    retired_serials: Annotated[list[Numbers | str], Column(_retired)] | None = None
     # As exported.
     beneficiary: Annotated[str, Column(text(MAX_BENEFICIARY))] | None = None
 
