@@ -154,7 +154,8 @@ DROP TABLE copies;
 PARCELS = """
 INSERT INTO parcels (mode, id, lot_id, project_id, start_grams, quantity_grams, allocated_grams, beneficiary,
                      in_service_name, status, opened_at)
-SELECT mode, 'par_' || number, id, project_id, number, 1, 1, 'Beneficiary', true, 'to_retire', now()
+SELECT mode, 'par_' || number, id, project_id, number * unit_grams, unit_grams, unit_grams, 'Beneficiary ' || number,
+       true, 'to_retire', now()
 FROM (SELECT * FROM lots WHERE mode = 'test' LIMIT 1) AS lot, generate_series(1, 1200) AS number
 """
 NUMBERED = "'x_' || lpad(number::text, 26, '0')"
