@@ -31,7 +31,7 @@ LOT = (
     "article_6_source,article_6_date,removal_percent,facts_source"
 )
 LABELS = "icvcm_ccp ; Registry ; 2026-02-03 | corsia_first_scope ; ICAO ; 2026-02-04"
-STATED = {
+STATED: dict[str, Any] = {
     "mechanism": {"value": "mixed", "source": "Monitoring report"},
     "removal_percent": {"value": 40, "source": "Monitoring report"},
     "sink": {"value": "biogenic", "source": "Project description", "as_of": "2026-01-02"},
