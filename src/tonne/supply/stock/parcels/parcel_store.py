@@ -109,8 +109,7 @@ async def move_changed_parcels(
     # Only parcels of one line change their size.
     resized = [now for before, now in changed if before.quantity_grams != now.quantity_grams]
     await tx.execute(RESIZE_SHARES, mode, *columns(resized, "id, quantity_grams"))
-    elsewhere = [now.id for before, now in changed if before.lot.lot_id != now.lot.lot_id]
-    await _restate_shares(tx, mode, elsewhere)
+    await _restate_shares(tx, mode, [now for before, now in changed if before.lot.lot_id != now.lot.lot_id])
 
 
 INSERT_SPLIT = """
@@ -137,7 +136,7 @@ async def insert_split(tx: Connection, mode: Mode, created: Sequence[BookedParce
     facts = "id, origin_id, lot.lot_id, start_grams, quantity_grams, split_from"
     await tx.execute(INSERT_SPLIT, mode, *columns(created, facts))
     await tx.execute(INSERT_SPLIT_SHARES, mode, *columns(created, "id, origin_id, quantity_grams"))
-    await _restate_shares(tx, mode, [parcel.id for parcel in created])
+    await _restate_shares(tx, mode, created)
 
 
 # Labels belong to units: a parcel that got units of another lot has the facts of that lot.
@@ -148,9 +147,9 @@ WHERE shares.mode = $1 AND shares.parcel_id = ANY ($2::text[]) AND parcel.mode =
 """
 
 
-async def _restate_shares(tx: Connection, mode: Mode, parcel_ids: Sequence[str]) -> None:
-    if parcel_ids:
-        await tx.execute(RESTATE_SHARES, mode, parcel_ids)
+async def _restate_shares(tx: Connection, mode: Mode, parcels: Sequence[BookedParcel]) -> None:
+    if parcels:
+        await tx.execute(RESTATE_SHARES, mode, [parcel.id for parcel in parcels])
 
 
 CORRECT = """
