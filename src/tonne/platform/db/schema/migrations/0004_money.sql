@@ -614,11 +614,12 @@ CREATE TABLE tax_document_files (
     sha256        bytea NOT NULL CHECK (length(sha256) = 32),
     raw_size      integer NOT NULL CHECK (raw_size > 0),
     -- Compressed with zstd.
-    body          bytea STORAGE EXTERNAL NOT NULL,
+    body          bytea NOT NULL,
     rendered_at   timestamptz NOT NULL,
     -- It is not removed before the end of this day.
     retain_until  date NOT NULL
 ) PARTITION BY RANGE (issued_on);
+ALTER TABLE tax_document_files ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE TABLE tax_document_files_default PARTITION OF tax_document_files (PRIMARY KEY (document_id, format)) DEFAULT;
 CREATE INDEX ON tax_document_files_default (issued_on);
 CREATE TRIGGER tax_document_files_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON tax_document_files
