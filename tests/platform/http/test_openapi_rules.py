@@ -227,6 +227,9 @@ def test_interface_10_amounts_are_strings(document: dict[str, Any]) -> None:
     for schema, name, found in properties(document):
         if SHOWN.fullmatch(f"#/{schema}/properties/{name}"):
             continue
+        # The whole number of a fact, such as years or per cent, is no amount.
+        if schema.endswith("StatedNumber"):
+            continue
         if AMOUNT.fullmatch(name.rpartition("_")[2]) and found.get("type") not in {None, "boolean", "array"}:
             assert found["type"] == "string", f"{schema}.{name}: amounts are decimal strings"
 
