@@ -17,7 +17,7 @@ ORGANISATION, OPERATOR = "organisation", "operator"
 REDIRECTS = ("/month-end",)
 # Addresses of files end with one of these. What they contain may be large, and takes as long as it takes.
 FILES = (
-    *(".csv", ".pdf", "/csv", "/pdf", "/xml", "/export", "/file", "/pdf/{currency}"),
+    *(".csv", ".pdf", "/csv", "/pdf", "/{format}", "/export", "/file", "/pdf/{currency}"),
     *("/receipts/{charge_id}", "/return-files/{batch_id}", "/files/{name}"),
 )
 _ORDER = """
@@ -38,6 +38,7 @@ SAMPLES = {
     "dispute_id": _OF_ORGANISATION.format(column="id", table="disputes"),
     "event_id": _OF_ORGANISATION.format(column="id", table="events"),
     "import_id": _IN_MODE.format(table="staged_imports"),
+    "format": "SELECT 'pdf' WHERE $1 <> '' AND $2 <> ''",
     "key_id": _OF_ORGANISATION.format(column="id", table="api_keys"),
     "lot_id": _IN_MODE.format(table="lots"),
     "month": "SELECT to_char(now() - interval '1 month', 'YYYY-MM') WHERE $1 <> '' AND $2 <> ''",

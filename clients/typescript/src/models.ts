@@ -138,8 +138,9 @@ export interface Order {
   /**
    * Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid orders would exceed the
    * credit of its account. Fulfilled once it or others are paid, or the limit is raised. Its invoice lacks:
-   * `buyer_details_missing`: the address of your organisation (enter it in the dashboard); `vat_check_missing`: a check
-   * of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller sees to the last two.
+   * `buyer_details_missing`: the address of your organisation, or what its electronic invoice needs (enter it in the
+   * dashboard); `vat_check_missing`: a check of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller
+   * sees to the last two.
    */
   hold_reason?: HoldReason | undefined;
   /** The locked quote that fixed its price. Present only if it was placed with one. */
@@ -4278,10 +4279,17 @@ export interface TaxProfile {
   postcode: string | null;
   /** City, or null. */
   city: string | null;
+  /** Electronic invoice beside the PDF, or null. */
+  einvoice: EInvoiceFormat | null;
+  /** Electronic address, or null. */
+  endpoint: string | null;
 }
 
 /** How a sale is taxed. Only `standard` adds an amount. */
 export type TaxTreatment = "exempt" | "none" | "outside_scope" | "reverse_charge" | "standard";
+
+/** In UBL, beside the Factur-X in the PDF. */
+export type EInvoiceFormat = "peppol" | "xrechnung";
 
 export interface AuditEntryList {
   /** Whether there is a next page. */

@@ -445,8 +445,12 @@ export class CreditNotesResource {
    * Read a credit note as a PDF. One that credits orders of several accounts can be read only with keys of the
    * organisation's own accounts.
    */
-  download(creditNoteId: string, options: CallOptions = {}): Promise<ArrayBuffer> {
-    return this.#caller.call("GET", `/v1/credit-notes/${segment("creditNoteId", creditNoteId)}`, { returns: "file" }, options);
+  download(
+    creditNoteId: string,
+    query: { format?: "pdf" | "cii" | "ubl" | undefined } = {},
+    options: CallOptions = {},
+  ): Promise<ArrayBuffer> {
+    return this.#caller.call("GET", `/v1/credit-notes/${segment("creditNoteId", creditNoteId)}`, { query, returns: "file" }, options);
   }
 }
 
@@ -978,13 +982,17 @@ export class OrdersResource {
   }
 
   /**
-   * Read the invoice of an order as a PDF. Every paid order has one, unless it costs nothing. For an order that a card
-   * has paid it is issued within a minute after the payment; for a small amount it may be a simplified invoice. The PDF
-   * is the one that was mailed, byte for byte, also after the invoice was paid, reduced or cancelled: `payment_state`
-   * of the order says what became of it.
+   * Read the invoice of an order as a PDF, or as an electronic invoice. Every paid order has one, unless it costs
+   * nothing. For an order that a card has paid it is issued within a minute after the payment; for a small amount it
+   * may be a simplified invoice. The PDF is the one that was mailed, byte for byte, also after the invoice was paid,
+   * reduced or cancelled: `payment_state` of the order says what became of it.
    */
-  downloadInvoice(orderId: string, options: CallOptions = {}): Promise<ArrayBuffer> {
-    return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/invoice`, { returns: "file" }, options);
+  downloadInvoice(
+    orderId: string,
+    query: { format?: "pdf" | "cii" | "ubl" | undefined } = {},
+    options: CallOptions = {},
+  ): Promise<ArrayBuffer> {
+    return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/invoice`, { query, returns: "file" }, options);
   }
 
   /**

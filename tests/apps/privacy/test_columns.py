@@ -189,7 +189,7 @@ KEPT = {
     "sustainability_slugs": {"slug": OWN},
     "tax_documents": {"corrects series reference record tax_lines": ACCOUNTING},
     "tax_document_files": {"body document_id format sha256": ACCOUNTING},
-    "tax_profiles": {"buyer_reference city country legal_note postcode street tax_id treatment": OWN},
+    "tax_profiles": {"buyer_reference city country einvoice endpoint legal_note postcode street tax_id treatment": OWN},
     "tax_rates": {"country source": OPERATOR},
     "test_mail_addresses": {"email": ADDRESS_IN_USE},
     "transfer_assignments": {"note undoes": ACCOUNTING, "currency mode invoice_reference": "of the invoice"},

@@ -83,7 +83,7 @@ async def test_invoices_are_listed_with_their_state_in_words(
     notes = (await rea.get(f"{base}/credit-notes")).text
     assert "CN-LIVE-000001" in notes
     assert "Ordered twice" in notes
-    assert (await rea.get(f"{base}/credit-notes/CN-LIVE-000001/pdf")).content.startswith(b"%PDF")
+    assert (await rea.get(f"{base}/documents/CN-LIVE-000001/pdf")).content.startswith(b"%PDF")
 
 
 async def test_the_page_of_an_invoice_says_how_to_pay(rea: Person, books: Billing, world: World, base: str) -> None:
@@ -95,8 +95,8 @@ async def test_the_page_of_an_invoice_says_how_to_pay(rea: Person, books: Billin
     page = (await rea.get(f"{base}/invoices/{FIRST}")).text
     for part in ("How to pay", "DE89 3704 0044 0532 0130 00", order.id, "<svg", "Left to pay"):
         assert part in page, part
-    assert FIRST in pdf_text((await rea.get(f"{base}/invoices/{FIRST}/pdf")).content)
-    xml = await rea.get(f"{base}/invoices/{FIRST}/xml")
+    assert FIRST in pdf_text((await rea.get(f"{base}/documents/{FIRST}/pdf")).content)
+    xml = await rea.get(f"{base}/documents/{FIRST}/cii")
     assert (xml.headers["content-type"], b"CrossIndustryInvoice" in xml.content) == ("application/xml", True)
     await book(books, "2026-11-02,13.95,EUR,Ada <b>GmbH</b>,TN-LIVE-000001")
     page = (await rea.get(f"{base}/invoices/{FIRST}")).text
@@ -136,7 +136,7 @@ async def test_nothing_of_another_organisation_or_mode_is_shown(
     await add_user(services, "eve@theirs.test", theirs)
     eve, others = person(), f"/dashboard/live/{theirs}"
     await eve.sign_in("eve@theirs.test")
-    for path in (f"/invoices/{FIRST}", f"/invoices/{FIRST}/pdf", f"/invoices/{FIRST}/xml"):
+    for path in (f"/invoices/{FIRST}", f"/documents/{FIRST}/pdf", f"/documents/{FIRST}/cii"):
         assert (await rea.get(base.replace("/live/", "/test/") + path)).status_code == 404
         assert (await eve.get(others + path)).status_code == 404
     for path in ("/invoices", "/statement", "/statement/csv"):

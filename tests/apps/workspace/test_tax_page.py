@@ -61,6 +61,29 @@ async def test_buy_asks_for_the_address_before_the_first_live_order(
     assert placed.headers["location"] == f"{base}/tax?then=buy"
 
 
+async def test_a_format_of_electronic_invoices_asks_for_what_it_needs(
+    services: Services, world: World, fin: Person, base: str
+) -> None:
+    form = {**ADDRESS, "buyer_reference": "", "einvoice": "xrechnung", "endpoint": "9930:DE1"}
+    said = (await fin.submit(f"{base}/tax", **form | {"endpoint": ""})).text
+    assert "The electronic invoice needs the reference." in said
+    assert "The electronic invoice needs the electronic address." in said
+    wrong = {"endpoint": "123", "buyer_reference": "04011000-1234512345-06"}
+    assert "such as 9930:DE811569869" in (await fin.submit(f"{base}/tax", **form | wrong)).text
+    mail = {"endpoint": "EM:ap@ours.test", "einvoice": "peppol"}
+    assert "Peppol takes no e-mail address" in (await fin.submit(f"{base}/tax", **form | mail)).text
+    assert "Choose a format." in (await fin.submit(f"{base}/tax", **form | {"einvoice": "zip"})).text
+    assert await profile_of(services, world) == TaxProfile()
+    saved = await fin.submit(
+        f"{base}/tax", **form | mail | {"einvoice": "", "buyer_reference": "04011000-1234512345-06"}
+    )
+    assert saved.status_code == 303
+    assert "Your reference is a Leitweg-ID: choose XRechnung." in (await fin.get(f"{base}/tax")).text
+    await fin.submit(f"{base}/tax", **form | {"buyer_reference": "04011000-1234512345-06"})
+    profile = await profile_of(services, world)
+    assert (profile.einvoice, profile.endpoint) == ("xrechnung", "9930:DE1")
+
+
 async def test_the_country_that_the_tax_depends_on_stays(
     services: Services, world: World, fin: Person, base: str
 ) -> None:
@@ -75,7 +98,7 @@ async def test_the_country_that_the_tax_depends_on_stays(
 
 
 async def test_orders_that_wait_for_it_need_attention(services: Services, world: World, fin: Person, base: str) -> None:
-    said = "Orders wait for their invoice, which needs the address of your organisation."
+    said = "Orders wait for their invoice, which needs details of your organisation."
     assert said not in (await fin.get(f"{base}/overview")).text
     async with services.database.transaction() as tx:
         await tx.execute(

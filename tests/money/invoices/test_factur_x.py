@@ -10,9 +10,10 @@ from lxml import etree
 
 from tests.money.invoices.documents import BUYER, SELLER, consolidated, credit_note, document, line
 from tests.money.invoices.factur_x_rules import broken_rules
-from tonne.money.invoices.documents.factur_x import factur_x_xml, is_electronic
-from tonne.money.invoices.documents.factur_x_xml import NAMESPACES
+from tonne.money.invoices.documents.factur_x import factur_x_xml
+from tonne.money.invoices.documents.positions import is_electronic
 from tonne.money.invoices.documents.record import InvoiceFee, InvoicePeriod, InvoiceRecord, PostalAddress
+from tonne.money.invoices.documents.xml_elements import CII
 from tonne.money.invoices.model import NO_BANK
 
 ODD = 'Ümläut & "Söhne" <GmbH> \x00\x0b\ud800😀 株式会社 \u202eevil\ufffe'
@@ -64,7 +65,7 @@ RECORDS = {
 
 
 def read(xml: bytes, path: str) -> list[str]:
-    found = etree.fromstring(xml).xpath(f"//{path}", namespaces=NAMESPACES)
+    found = etree.fromstring(xml).xpath(f"//{path}", namespaces=CII)
     assert isinstance(found, list)
     return [each.text or "" for each in found if isinstance(each, etree._Element)]
 

@@ -14,9 +14,10 @@ from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.apps.privacy.retention.remove_partitions import NotRemoved, remove_due
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
+from tonne.money.invoices.originals.document_file import FileFormat
 from tonne.money.invoices.originals.file_store import CLAIM_UNRENDERED
-from tonne.money.invoices.originals.originals import Document, find_documents_any_account
 from tonne.money.invoices.originals.render_documents import LEASE
+from tonne.money.invoices.tax_documents import TaxDocument, find_documents_any_account
 from tonne.platform.db.schema.partitions import DOCUMENTS, create_partition, list_partitions
 from tonne.platform.keys.signing.keys import rotate_key
 from tonne.platform.keys.signing.model import KeyPurpose
@@ -29,7 +30,7 @@ def attached(mail: EmailMessage) -> bytes:
     return bytes(first.get_content())
 
 
-async def download(billing: Billing, document: Document) -> bytes:
+async def download(billing: Billing, document: TaxDocument) -> bytes:
     return (await billing.services.originals.pdf(document)).read()
 
 
@@ -54,7 +55,7 @@ async def test_mail_download_and_command_have_the_same_bytes_whatever_happens_la
         invoice = await billing.invoice(order)
         operator.does("invoice", "pdf", invoice.reference, "-o", str(path))
         assert path.read_bytes() == mailed[f"Invoice {invoice.reference}"] == await download(billing, invoice)
-        xml = await billing.services.originals.xml(invoice)
+        xml = await billing.services.originals.file(invoice, FileFormat.CII)
         assert xml is None, "without countries there is no electronic invoice"
     resent = await billing.mails()
     assert {attached(mail) for mail in resent if "Reminder" in mail["Subject"]} <= {*mailed.values()}

@@ -822,13 +822,19 @@ class AsyncCreditNotesResource:
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
 
-    async def download(self, credit_note_id: str, **options: Unpack[CallOptions]) -> bytes:
+    async def download(
+        self, credit_note_id: str, *, format: Literal["pdf", "cii", "ubl"] | Omit = OMIT, **options: Unpack[CallOptions]
+    ) -> bytes:
         """Read a credit note as a PDF.
 
         One that credits orders of several accounts can be read only with keys of the organisation's own accounts.
         """
         return await self._caller.call(
-            bytes, "GET", f"/v1/credit-notes/{segment('credit_note_id', credit_note_id)}", **options
+            bytes,
+            "GET",
+            f"/v1/credit-notes/{segment('credit_note_id', credit_note_id)}",
+            query={"format": format},
+            **options,
         )
 
 
@@ -2454,15 +2460,19 @@ class AsyncOrdersResource:
             **options,
         )
 
-    async def download_invoice(self, order_id: str, **options: Unpack[CallOptions]) -> bytes:
-        """Read the invoice of an order as a PDF.
+    async def download_invoice(
+        self, order_id: str, *, format: Literal["pdf", "cii", "ubl"] | Omit = OMIT, **options: Unpack[CallOptions]
+    ) -> bytes:
+        """Read the invoice of an order as a PDF, or as an electronic invoice.
 
         Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
         minute after the payment; for a small amount it may be a simplified invoice. The PDF is the one that was
         mailed, byte for byte, also after the invoice was paid, reduced or cancelled: `payment_state` of the order
         says what became of it.
         """
-        return await self._caller.call(bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/invoice", **options)
+        return await self._caller.call(
+            bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/invoice", query={"format": format}, **options
+        )
 
     async def list_credit_notes(self, order_id: str, **options: Unpack[CallOptions]) -> models.CreditNotes:
         """List the credit notes of an order.

@@ -156,8 +156,9 @@ class Order(Model):
     hold_reason: HoldReason | None
     """Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid orders would exceed the
     credit of its account. Fulfilled once it or others are paid, or the limit is raised. Its invoice lacks:
-    `buyer_details_missing`: the address of your organisation (enter it in the dashboard); `vat_check_missing`: a
-    check of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller sees to the last two.
+    `buyer_details_missing`: the address of your organisation, or what its electronic invoice needs (enter it in the
+    dashboard); `vat_check_missing`: a check of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller
+    sees to the last two.
     """
     quote_id: str | None
     """The locked quote that fixed its price. Present only if it was placed with one."""
@@ -4783,9 +4784,16 @@ class TaxProfile(Model):
     """Postcode, or null."""
     city: str | None
     """City, or null."""
+    einvoice: EInvoiceFormat | None
+    """Electronic invoice beside the PDF, or null."""
+    endpoint: str | None
+    """Electronic address, or null."""
 
 
 TaxTreatment = Literal["exempt", "none", "outside_scope", "reverse_charge", "standard"]
+
+
+EInvoiceFormat = Literal["peppol", "xrechnung"]
 
 
 class AuditEntryList(Model):

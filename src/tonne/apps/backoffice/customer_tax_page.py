@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from tonne.apps.backoffice.customers_page import BASE, find_customer
+from tonne.apps.dashboard.einvoice_form import CHOICES, read_einvoice
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer
 from tonne.platform.http.route import Response
@@ -12,7 +13,7 @@ from tonne.platform.web.render import see_other
 from tonne.platform.web.visitor import DEFAULT, country_names
 from tonne.selling.accounts.tax.tax_profile import find_tax_profile, set_tax_profile
 
-TEXTS = ("country", "tax_id", "street", "postcode", "city", "buyer_reference", "legal_note")
+TEXTS = ("country", "tax_id", "street", "postcode", "city", "buyer_reference", "legal_note", "einvoice", "endpoint")
 TREATMENTS = [
     ("", "The service's default"),
     (TaxTreatment.NONE, "None: tax is not mentioned"),
@@ -38,7 +39,9 @@ class CustomerTaxPage(DashboardPage, frozen=True):
 
     async def save(self, viewer: OperatorViewer, form: Form) -> Response:
         customer = await self.database.run(find_customer, viewer.request)
+        profile = await self.database.run(find_tax_profile, customer.id)
         changes: dict[str, Any] = {name: form.value(name) or None for name in TEXTS}
+        read_einvoice(form, profile, changes)
         treatment = form.value("treatment")
         if treatment not in {value for value, _ in TREATMENTS}:
             form.fail("treatment", "Choose a treatment.")
@@ -73,4 +76,5 @@ class CustomerTaxPage(DashboardPage, frozen=True):
             default=default,
             treatments=TREATMENTS,
             countries=[("", "Not known"), *country_names(DEFAULT)],
+            formats=CHOICES,
         )

@@ -117,7 +117,7 @@ def _reason(order: FoundOrder, waiting: _Waiting) -> str | None:  # noqa: PLR091
         case OrderStatus.PLACED if order.hold_reason == HoldReason.CREDIT_LIMIT_REACHED:
             return "On hold: the credit limit of its account is reached."
         case OrderStatus.PLACED if order.hold_reason == HoldReason.BUYER_DETAILS_MISSING:
-            return "On hold: its invoice needs the address of the buyer."
+            return "On hold: its invoice needs the address of the buyer, or what an electronic invoice states."
         case OrderStatus.PLACED if order.hold_reason == HoldReason.VAT_CHECK_MISSING:
             return "On hold: its invoice needs a check of the VAT id of the buyer."
         case OrderStatus.PLACED if order.hold_reason == HoldReason.EXCHANGE_RATE_MISSING:

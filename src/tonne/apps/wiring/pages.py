@@ -27,6 +27,7 @@ from tonne.apps.backoffice.supply.lot_page import LotPage
 from tonne.apps.backoffice.supply.supply_page import SupplyPage
 from tonne.apps.backoffice.supply.work_list_page import RetirementDeskPage
 from tonne.apps.backoffice.today_page import TodayPage
+from tonne.apps.dashboard.document_files import DocumentFiles
 from tonne.apps.dashboard.order_desk import MAILS, MAILS_PER_S, OrderDesk
 from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
 from tonne.apps.lookup.order_actions import OrderActions
@@ -64,7 +65,8 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         PageEditor(*page, parts.public_page).section(),
         WebhooksPage(*page, parts.webhooks, box).section(),
         OrderOfMember(*page, _order_desk(parts, limit_name="order_mails")).section(),
-        InvoicesPage(*page, parts.originals).section(),
+        InvoicesPage(*page).section(),
+        DocumentFiles(*page, parts.originals).organisation_section(),
         StatementPage(*page).section(),
         TaxPage(*page).section(),
         *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
@@ -82,7 +84,8 @@ def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
         *(page(*parts.page).section() for page in (*pages, *search)),
         OrderOfOperator(*parts.page, _order_desk(parts, limit_name="operator_order_mails")).section(),
         *_supply_desk(parts),
-        OperatorInvoicePage(*parts.page, parts.originals).section(),
+        OperatorInvoicePage(*parts.page).section(),
+        DocumentFiles(*parts.page, parts.originals).operator_section(),
         PaymentsPage(*parts.page, parts.card_gateways).section(),
         *(page(*parts.page).section() for page in money),
     )

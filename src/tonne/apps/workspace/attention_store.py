@@ -254,8 +254,8 @@ async def list_attention(
         text = f"The webhook {shown_url(webhook.url)} has been failing since {since}."
         found.append(Attention(text, True, _path_of("webhooks", webhook.id), "See why"))
     if await needs_address(connection, tenant):
-        text = "Orders wait for their invoice, which needs the address of your organisation."
-        found.append(Attention(text, True, "/tax", "Enter the address"))
+        text = "Orders wait for their invoice, which needs details of your organisation."
+        found.append(Attention(text, True, "/tax", "Enter them"))
     held = await count_orders_on_hold(connection, tenant)
     if held:
         subject = "1 order is" if held == 1 else f"{_count(held)} orders are"

@@ -4,10 +4,10 @@ import re
 
 from markupsafe import Markup
 
+from tonne.apps.dashboard.document_files import pdf_response
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
-from tonne.apps.dashboard.viewer import DashboardPageNotFound, MemberViewer
+from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.money.accounting.reports.organisation_documents import (
-    find_credit_note_of,
     find_invoice_of,
     list_charges_of_invoice,
     list_credit_notes_of,
@@ -17,15 +17,12 @@ from tonne.money.accounting.reports.organisation_documents import (
     list_received,
     sum_received_of,
 )
-from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
-from tonne.money.invoices.documents.electronic_credit_note import electronic_record
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, describe_invoice, find_remaining
 from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
-from tonne.money.invoices.originals.originals import Document, Originals
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.directory import find_names
@@ -37,22 +34,16 @@ PAGE = 30
 SHOWN_ORDERS = 100
 SHOWN_LINES = 50
 _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
-ONE, NOTE = "/invoices/{number}", "/credit-notes/{number}"
+ONE = "/invoices/{number}"
 
 
 class InvoicesPage(DashboardPage, frozen=True):
-    originals: Originals
-
     def section(self) -> OrganisationSection:
         pages = {
             "/invoices": self.list_invoices,
             ONE: self.show,
-            f"{ONE}/pdf": self.pdf,
-            f"{ONE}/xml": self.xml,
             f"{ONE}/state": self.state,
             "/credit-notes": self.list_credit_notes,
-            f"{NOTE}/pdf": self.credit_note_pdf,
-            f"{NOTE}/xml": self.credit_note_xml,
         }
         return OrganisationSection(pages={path: (page, Right.VIEW) for path, page in pages.items()})
 
@@ -71,7 +62,6 @@ class InvoicesPage(DashboardPage, frozen=True):
                 each,
                 describe_invoice(each, received.get(each.id, 0), today),
                 max(0, each.due_minor - received.get(each.id, 0)) if each.closing is None else 0,
-                _has_xml(each),
             )
             for each in shown
         ]
@@ -114,22 +104,14 @@ class InvoicesPage(DashboardPage, frozen=True):
             is_payable=is_payable and invoice.mode is Mode.LIVE,
             lines=billed_lines(record, SHOWN_LINES),
             qr_svg=None if code is None else Markup(_scalable(code)),  # noqa: S704 - ours
-            has_xml=_has_xml(invoice),
         )
-
-    async def pdf(self, viewer: MemberViewer) -> Response:
-        return await self._pdf(await self._find(viewer))
-
-    async def xml(self, viewer: MemberViewer) -> Response:
-        """The electronic invoice, as it is embedded in the PDF."""
-        return await self._xml(await self._find(viewer))
 
     async def state(self, viewer: MemberViewer) -> Response:
         """What became of it: a payment confirmation, or what is left to pay."""
         invoice = await self._find(viewer)
         found = await self.database.run(read_state, invoice, self.clock())
         pdf = await invoice_state_pdf(invoice, found)
-        return _file(pdf, f"{invoice.reference}-{found.kind}.pdf", b"application/pdf")
+        return pdf_response(pdf, f"{invoice.reference}-{found.kind}")
 
     async def list_credit_notes(self, viewer: MemberViewer) -> Response:
         [after] = viewer.request.query("after")
@@ -138,30 +120,12 @@ class InvoicesPage(DashboardPage, frozen=True):
         return self.layout.page(
             viewer,
             "credit_notes.html",
-            rows=[(note, reference, _has_xml(note)) for note, reference in shown],
+            rows=shown,
             next_after=shown[-1][0].number if len(found) > PAGE else None,
         )
 
-    async def credit_note_pdf(self, viewer: MemberViewer) -> Response:
-        return await self._pdf(await self._find_note(viewer))
-
-    async def credit_note_xml(self, viewer: MemberViewer) -> Response:
-        return await self._xml(await self._find_note(viewer))
-
-    async def _pdf(self, document: Document) -> Response:
-        return _file((await self.originals.pdf(document)).read(), f"{document.reference}.pdf", b"application/pdf")
-
-    async def _xml(self, document: Document) -> Response:
-        file = await self.originals.xml(document)
-        if file is None:
-            raise DashboardPageNotFound
-        return _file(file.read(), f"{document.reference}.xml", b"application/xml")
-
     async def _find(self, viewer: MemberViewer) -> Invoice:
         return await self.find(find_invoice_of, viewer.tenant, viewer.request.path("number"))
-
-    async def _find_note(self, viewer: MemberViewer) -> CreditNote:
-        return await self.find(find_credit_note_of, viewer.tenant, viewer.request.path("number"))
 
 
 def _scalable(svg: str) -> str:
@@ -169,15 +133,6 @@ def _scalable(svg: str) -> str:
     return _SIZE.sub(r'viewBox="0 0 \1 \2" role="img" aria-label="Payment code"', svg, count=1)
 
 
-def _has_xml(document: Document) -> bool:
-    return electronic_record(document.read_record()) is not None
-
-
 def _number(after: str | None) -> int | None:
     """A position of a list that is not valid is its beginning."""
     return int(after) if after is not None and after.isdecimal() and len(after) < 16 else None
-
-
-def _file(content: bytes, name: str, media_type: bytes) -> Response:
-    headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "private, no-store"}
-    return Response(content, 200, media_type, headers)

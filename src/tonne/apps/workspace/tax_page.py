@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tonne.apps.dashboard.einvoice_form import CHOICES, read_einvoice
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import Form, MemberViewer
 from tonne.money.invoices.documents.held_back import missing_details
@@ -9,6 +10,7 @@ from tonne.money.invoices.documents.tax_notes import tax_note
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import TaxTreatment, format_rate
 from tonne.platform.values.context import replace
+from tonne.platform.values.einvoice import is_leitweg_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.web.render import see_other
 from tonne.platform.web.visitor import DEFAULT, country_names
@@ -18,6 +20,7 @@ from tonne.selling.accounts.tax.vat_checks import find_vat_check
 from tonne.selling.users.model import Right
 
 PARTS = ("street", "postcode", "city", "country")
+WISHES = ("buyer_reference", "einvoice", "endpoint")
 _NAMES = {"street": "the street and number", "postcode": "the postcode", "city": "the city", "country": "the country"}
 _TREATMENTS = {
     TaxTreatment.NONE: "Tax is not mentioned",
@@ -35,15 +38,16 @@ class TaxPage(DashboardPage, frozen=True):
     async def show(self, viewer: MemberViewer) -> Response:
         profile = await self.database.run(find_tax_profile, viewer.organisation_id)
         then = viewer.request.query("then")[0] or ""
-        names = (*PARTS, "buyer_reference")
+        names = (*PARTS, *WISHES)
         return await self._page(viewer, profile, Form({name: [getattr(profile, name) or ""] for name in names}), then)
 
     async def save(self, viewer: MemberViewer, form: Form) -> Response:
         profile = await self.database.run(find_tax_profile, viewer.organisation_id)
         names = [name for name in PARTS if name != "country" or not is_country_fixed(profile)]
         # The page before a purchase asks for the address only.
-        names += ["buyer_reference"] if "buyer_reference" in form.names() else []
+        names += [name for name in WISHES if name in form.names()]
         changes: dict[str, Any] = {name: form.value(name) or None for name in names}
+        read_einvoice(form, profile, changes)
         treatment = profile.terms(self.settings.seller_tax).treatment
         for part in missing_details(treatment, replace(profile, **changes)):
             form.fail(part, f"Enter {_NAMES[part]}.")
@@ -74,6 +78,8 @@ class TaxPage(DashboardPage, frozen=True):
             rate=format_rate(terms.rate) if terms.treatment is TaxTreatment.STANDARD else None,
             note=tax_note(terms.treatment, profile, self.settings, DEFAULT_LANGUAGE),
             check=check,
+            formats=CHOICES,
+            is_leitweg_id=is_leitweg_id(profile.buyer_reference or "") and profile.einvoice is None,
         )
 
 

@@ -11,12 +11,12 @@ from tonne.money.invoices.issuing.billing_store import find_group_of
 from tonne.money.invoices.issuing.due_document_store import HeldBy, find_due_document
 from tonne.money.invoices.issuing.issue_invoices import find_held_back
 from tonne.money.invoices.originals.originals import Originals
-from tonne.money.invoices.originals.respond import original_response
+from tonne.money.invoices.originals.respond import FORMAT, ORIGINAL, original_response
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.platform.db.database import Database
 from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.errors import RouteNotFound, require_test_mode
-from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
+from tonne.platform.http.route import Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
@@ -33,8 +33,9 @@ HELD_BACK = (
 )
 
 NEEDS_DETAILS = (
-    "The invoice of this order is not issued yet: it needs the address of the buyer. Enter that of your organisation "
-    "in the dashboard, on the page Tax; a customer at checkout states their own before they pay."
+    "The invoice of this order is not issued yet: it needs the address of the buyer, and an electronic invoice more. "
+    "Enter that of your organisation in the dashboard, on the page Tax; a customer at checkout states their own before "
+    "they pay."
 )
 NEEDS_CHECK = (
     "The invoice of this order is not issued yet: it needs a check of the VAT id of your organisation, which the "
@@ -75,7 +76,7 @@ class InvoiceEndpoints(Struct, frozen=True):
     notifier: Notifier
 
     async def read_invoice(self, request: Request) -> Response:
-        """Read the invoice of an order as a PDF.
+        """Read the invoice of an order as a PDF, or as an electronic invoice.
 
         Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
         minute after the payment; for a small amount it may be a simplified invoice. The PDF is the one that was mailed,
@@ -133,11 +134,12 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
         order(
             f"GET {one}/invoice",
             endpoints.read_invoice,
-            {200: PDF_FILE, 304: None},
+            {200: ORIGINAL, 304: None},
             OrderNotFound,
             InvoiceNotAvailable,
             SigningUnavailable,
             operation_id="downloadInvoice",
+            query=(FORMAT,),
         ),
         helper(
             f"POST {helped}/settle-invoice",

@@ -11,7 +11,7 @@ from tonne.money.invoices.documents.state_sheet import InvoiceState
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
 from tonne.money.invoices.model import FollowUpSchedule, Invoice, find_remaining
 from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
-from tonne.money.invoices.originals.originals import Originals, attachment_of
+from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.store import find_billed_organisation
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks, one_line
@@ -78,7 +78,7 @@ async def write_mail(
     so, and asks for nothing. Renders what is not stored: do not hold a lock meanwhile.
     """
     invoice, record = mail.invoice, mail.invoice.read_record()
-    attached: list[Attachment | StoredFile] = [attachment_of(invoice, await originals.pdf(invoice))]
+    attached: list[Attachment | StoredFile] = [*await originals.attachments(invoice)]
     is_reminder = compose is compose_reminder and invoice.closing is None
     if is_reminder or mail.remaining is not None or invoice.closing is not None:
         sheet = await invoice_state_pdf(invoice, mail.state, is_reminder=is_reminder)
@@ -197,7 +197,7 @@ def compose_reminder(letter: InvoiceLetter) -> EmailMessage:
 
 
 def compose_credit_mail(
-    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, original: StoredFile, left: str
+    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, originals: Sequence[StoredFile], left: str
 ) -> EmailMessage:
     """For a credit note, which is attached. `left` is what is left to pay of the invoice, without a currency."""
     wording = wording_in(record.language)
@@ -232,7 +232,7 @@ def compose_credit_mail(
             **values,
         )
         blocks = [attached, reason, _after_credit(record, left, wording)]
-    return _compose(settings, recipients, record, subject=subject, blocks=blocks, attached=[original])
+    return _compose(settings, recipients, record, subject=subject, blocks=blocks, attached=originals)
 
 
 def _if_paid(record: CreditNoteRecord, wording: LocalWording) -> str:

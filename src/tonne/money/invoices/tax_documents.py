@@ -11,9 +11,14 @@ from enum import StrEnum
 
 import msgspec
 
+from tonne.money.invoices.documents.einvoice_fields import check_record, ubl_format
+from tonne.money.invoices.documents.electronic_credit_note import electronic_credit_note
+from tonne.money.invoices.documents.positions import is_electronic
+from tonne.money.invoices.documents.record import CreditNoteRecord, InvoiceRecord
+from tonne.money.invoices.originals.document_file import FileFormat
 from tonne.money.invoices.originals.file_store import queue_rendering_any_account
-from tonne.platform.db.database import Connection, columns
-from tonne.platform.values.context import Mode
+from tonne.platform.db.database import Connection, columns, optional, value_of
+from tonne.platform.values.context import Mode, Tenant
 
 WIDTH = 6
 
@@ -62,6 +67,23 @@ class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
     def series(self) -> str:
         return self.kind.series
 
+    def read_content(self) -> InvoiceRecord | CreditNoteRecord:
+        if self.kind is DocumentKind.CREDIT_NOTE:
+            return msgspec.json.decode(self.record, type=CreditNoteRecord)
+        return msgspec.json.decode(self.record, type=InvoiceRecord)
+
+    def electronic(self) -> InvoiceRecord:
+        """The record that electronic invoices are made of."""
+        found = self.read_content()
+        return electronic_credit_note(found) if isinstance(found, CreditNoteRecord) else found
+
+    @property
+    def formats(self) -> list[FileFormat]:
+        """The files that it has, or will have."""
+        record = self.electronic()
+        has = {FileFormat.CII: is_electronic(record), FileFormat.UBL: ubl_format(record) is not None}
+        return [each for each in FileFormat if has.get(each, True)]
+
     @property
     def tax_lines(self) -> str:
         """The tax of each code in minor units, as JSON. Codes without tax are left out."""
@@ -105,6 +127,29 @@ async def _find_issue_date_any_account(tx: Connection, kind: DocumentKind, mode:
     return day
 
 
+_COLUMNS = (
+    "id, kind, organisation_id, mode, number, reference, currency, total_minor, tax_minor, issued_on, corrects, record"
+)
+FIND_DOCUMENTS = f"SELECT {_COLUMNS} FROM tax_documents WHERE id = ANY ($1::text[]) ORDER BY id"  # noqa: S608 - columns above
+
+
+async def find_documents_any_account(connection: Connection, ids: Sequence[str]) -> list[TaxDocument]:
+    return [value_of(TaxDocument, row) for row in await connection.fetch(FIND_DOCUMENTS, ids)]
+
+
+FIND_BY_REFERENCE = f"SELECT {_COLUMNS} FROM tax_documents WHERE reference = $1 AND mode = $2"  # noqa: S608 - columns above
+
+
+async def find_document_any_account(connection: Connection, reference: str, mode: Mode) -> TaxDocument | None:
+    row = await connection.fetchrow(FIND_BY_REFERENCE, reference, mode)
+    return optional(lambda found: value_of(TaxDocument, found), row)
+
+
+async def find_document(connection: Connection, tenant: Tenant, reference: str) -> TaxDocument | None:
+    found = await find_document_any_account(connection, reference, tenant.mode)
+    return found if found is not None and found.organisation_id == tenant.organisation_id else None
+
+
 _INSERTED = (
     "id, kind, mode, series, number, reference, organisation_id, currency, total_minor, tax_minor, issued_on, "
     "corrects, record, tax_lines"
@@ -119,6 +164,8 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::te
 
 
 async def insert_documents(tx: Connection, documents: Sequence[TaxDocument], now: datetime) -> None:
-    """A worker renders their files."""
+    """A worker renders their files. Raises RecordRefused: the transaction then returns their numbers."""
+    for each in documents:
+        check_record(each.electronic())
     await tx.execute(INSERT_DOCUMENTS, now, *columns(documents, _INSERTED))
     await queue_rendering_any_account(tx, [each.id for each in documents], [each.mode for each in documents], now)

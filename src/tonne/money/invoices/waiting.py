@@ -9,6 +9,7 @@ from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import DECIMALS, TaxTreatment
+from tonne.platform.values.einvoice import EInvoiceFormat
 from tonne.platform.values.language import LANGUAGES
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 
@@ -19,11 +20,14 @@ def _missing_settings(settings: Settings, _: datetime) -> Sequence[object]:
 
 
 def _held_back_by(settings: Settings, _: datetime) -> Sequence[object]:
-    """What is missing for orders of each tax treatment and language, as JSON."""
+    """What is missing for orders of each tax treatment, language and electronic invoice, as JSON."""
     missing = {
-        f"{treatment} {language}": held_back_by(treatment, TaxProfile(), settings, language).settings
+        f"{treatment} {language} {wanted or ''}": held_back_by(
+            treatment, TaxProfile(einvoice=wanted), settings, language
+        ).settings
         for treatment in TaxTreatment
         for language in LANGUAGES
+        for wanted in (None, *EInvoiceFormat)
     }
     return (json.dumps(missing),)
 
@@ -81,7 +85,8 @@ WAITING = (
         LEFT JOIN tax_profiles profile ON profile.organisation_id = orders.organisation_id
         CROSS JOIN LATERAL (
             SELECT string_agg(name, ', ') AS names
-            FROM jsonb_array_elements_text($1::jsonb -> (orders.tax_treatment || ' ' || orders.language)) AS name
+            FROM jsonb_array_elements_text($1::jsonb -> concat_ws(' ', orders.tax_treatment, orders.language,
+                                                                      coalesce(profile.einvoice, ''))) AS name
             -- The organisation may have a note of its own.
             WHERE name NOT LIKE 'TONNE_TAX_NOTE_%' OR profile.legal_note IS NULL
                OR profile.treatment <> orders.tax_treatment
@@ -100,7 +105,8 @@ WAITING = (
     ),
     WaitingCheck(
         "live invoices are not held back by the address of the buyer",
-        "Live orders wait for their invoices, because an invoice with tax states the full address of the buyer.",
+        "Live orders wait for their invoices, because an invoice with tax states the full address of the buyer, and an "
+        "electronic invoice more.",
         "Ask the customer to enter it on the page Tax, or set it with `tonne org tax`: the worker then "
         "issues and mails the invoices.",
         """

@@ -286,12 +286,12 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class FileType(msgspec.Struct, frozen=True):
-    """The type of a response body that is a file for download."""
+    """The type of a response body that is a file for download, or the types that the client can ask for."""
 
-    media_type: str
+    media_types: tuple[str, ...]
 
 
-PDF_FILE = FileType("application/pdf")
+PDF_FILE = FileType(("application/pdf",))
 
 
 class Creation(msgspec.Struct, frozen=True, kw_only=True):

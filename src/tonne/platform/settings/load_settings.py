@@ -29,6 +29,7 @@ from tonne.platform.settings.webhook_settings import find_webhook_fault
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
 from tonne.platform.values.amounts import DECIMALS, TaxTreatment, parse_amounts
 from tonne.platform.values.countries import COUNTRIES
+from tonne.platform.values.einvoice import parse_endpoint
 from tonne.platform.values.iban import is_iban
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.platform.values.urls import HTTPS, WEB, UrlInvalid, parse_url
@@ -154,6 +155,10 @@ _PARSED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
         lambda settings: (
             settings.seller_vat_id and parse_tax_id(settings.seller_vat_id, settings.seller_country or None)
         ),
+    ),
+    (
+        "TONNE_SELLER_ENDPOINT: {}",
+        lambda settings: settings.seller_endpoint and parse_endpoint(settings.seller_endpoint),
     ),
     ("TONNE_DATA_DIR cannot be used: {}.", lambda settings: settings.data_path),
     ("TONNE_ARCHIVE_DIR cannot be used: {}.", lambda settings: settings.archive_path),

@@ -177,6 +177,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seller_city: Annotated[str, msgspec.Meta(max_length=100)] = ""
     seller_country: Annotated[str, msgspec.Meta(max_length=2)] = ""
     seller_email: Annotated[str, msgspec.Meta(max_length=254)] = ""
+    seller_endpoint: Annotated[str, msgspec.Meta(max_length=105)] = ""
+    seller_contact_name: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    seller_phone: Annotated[str, msgspec.Meta(max_length=50)] = ""
     withdrawal_consent: bool = True
     withdrawal_texts: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     bank_account_holder: Annotated[str, msgspec.Meta(max_length=200)] = ""

@@ -78,7 +78,7 @@ class HoldReason(StrEnum):
 
     # Its account has credit, and with this order unpaid orders would exceed it.
     CREDIT_LIMIT_REACHED = "credit_limit_reached"
-    # Its invoice needs the address of the buyer.
+    # Its invoice needs the address of the buyer, or what an electronic one states.
     BUYER_DETAILS_MISSING = "buyer_details_missing"
     # Its invoice has no tax because of the VAT id of the buyer, which is not proven to be valid.
     VAT_CHECK_MISSING = "vat_check_missing"

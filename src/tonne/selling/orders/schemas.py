@@ -178,8 +178,9 @@ class OrderOut(msgspec.Struct):
         Meta(
             description="Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid "
             "orders would exceed the credit of its account. Fulfilled once it or others are paid, or the limit is "
-            "raised. Its invoice lacks: `buyer_details_missing`: the address of your organisation (enter it in the "
-            "dashboard); `vat_check_missing`: a check of its VAT id; `exchange_rate_missing`: the rate for the tax. "
+            "raised. Its invoice lacks: `buyer_details_missing`: the address of your organisation, or what its "
+            "electronic invoice needs (enter it in the dashboard); `vat_check_missing`: a check of its VAT id; "
+            "`exchange_rate_missing`: the rate for the tax. "
             "The seller sees to the last two.",
         ),
     ] = msgspec.UNSET

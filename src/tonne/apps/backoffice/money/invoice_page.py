@@ -11,14 +11,13 @@ from tonne.money.accounting.reports.organisation_documents import list_charges_o
 from tonne.money.bank.assignment_store import list_received_any_account
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
-from tonne.money.invoices.credit_notes.store import find_credit_note_any_account, list_credit_notes
+from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
 from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, describe_invoice
-from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.settle_difference import settle_with_difference
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
@@ -38,11 +37,9 @@ STILL_OWED = "The customer gets no mail and still owes the money: what arrives l
 
 
 class OperatorInvoicePage(ConfirmedPage, frozen=True):
-    originals: Originals
-
     def section(self) -> OperatorSection:
         return OperatorSection(
-            pages={ONE: self.show, f"{ONE}/pdf": self.pdf, "/money/credit-notes/{number}/pdf": self.credit_note},
+            pages={ONE: self.show},
             forms={
                 f"{ONE}/settle": self.settle,
                 f"{ONE}/write-off": self.write_off,
@@ -160,16 +157,6 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         words = Wording("Issue the credit note", "invoice_credited", effects)
         return await self._take(viewer, form, invoice, words, work)
 
-    async def pdf(self, viewer: OperatorViewer) -> Response:
-        invoice = await self._find(viewer)
-        return pdf_response((await self.originals.pdf(invoice)).read(), invoice.reference)
-
-    async def credit_note(self, viewer: OperatorViewer) -> Response:
-        note = await self.database.run(find_credit_note_any_account, viewer.request.path("number"))
-        if note is None or note.mode is not viewer.mode:
-            raise DashboardPageNotFound
-        return pdf_response((await self.originals.pdf(note)).read(), note.reference)
-
     async def _find(self, viewer: OperatorViewer) -> Invoice:
         """Only of the viewer's mode."""
         try:
@@ -218,8 +205,3 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             people=people,
             entered={name: form.value(name) for name in _FIELDS},
         )
-
-
-def pdf_response(pdf: bytes, name: str) -> Response:
-    headers = {"Content-Disposition": f'inline; filename="{name}.pdf"', "Cache-Control": "private, no-store"}
-    return Response(pdf, 200, b"application/pdf", headers)

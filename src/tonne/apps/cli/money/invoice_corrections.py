@@ -14,10 +14,13 @@ from tonne.apps.cli.supply.log import originals_of
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.credit_notes.store import find_credit_note_any_account
-from tonne.money.invoices.errors import CreditNoteNotFound
+from tonne.money.invoices.errors import CreditNoteNotFound, InvoiceNotAvailable
 from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.originals.document_file import FileFormat
+from tonne.money.invoices.originals.respond import NO_SUCH_FILE
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, write_off_invoice
+from tonne.money.invoices.tax_documents import TaxDocument
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
@@ -28,6 +31,13 @@ from tonne.selling.users.approvals import Approver
 P = ParamSpec("P")
 T = TypeVar("T")
 MODE_OF_NUMBER = click.option("--mode", type=MODE, help="Mode of the invoice. Not needed with a full reference.")
+FORMAT = click.option(
+    "--format",
+    "file_format",
+    type=EnumChoice(FileFormat),
+    default=FileFormat.PDF,
+    help="pdf, cii: the electronic invoice in the PDF, or ubl: that for Peppol or XRechnung.",
+)
 
 WRITE_OFFS: tuple[ValueColumn[WriteOff], ...] = (
     ValueColumn("invoice", lambda w: w.invoice_reference),
@@ -37,6 +47,15 @@ WRITE_OFFS: tuple[ValueColumn[WriteOff], ...] = (
     *columns("requested_by", "requested_at", "approved_by", "releases_credit", "undone_at", in_table=False),
     *columns("undone_by", "undo_reason", "organisation_id", in_table=False),
 )
+
+
+async def read_original(
+    connection: Connection, settings: Settings, document: TaxDocument, file_format: FileFormat
+) -> bytes:
+    file = await originals_of(connection, settings).file(document, file_format)
+    if file is None:
+        raise InvoiceNotAvailable(NO_SUCH_FILE)
+    return file.read()
 
 
 def run_for_invoice(
@@ -78,15 +97,16 @@ def credit(number: str, amount: str, mode: Mode | None, order_id: str | None, re
 
 @click.command("credit-pdf")
 @click.argument("number")
+@FORMAT
 @OUTPUT
-def credit_pdf(number: str, output: Path) -> None:
-    """Write a credit note to a PDF file, as it was issued. NUMBER is CN-LIVE-000123."""
+def credit_pdf(number: str, output: Path, *, file_format: FileFormat) -> None:
+    """Write a credit note to a PDF file, or as an electronic one, as it was issued. NUMBER is CN-LIVE-000123."""
 
     async def work(connection: Connection, settings: Settings) -> bytes:
         found = await find_credit_note_any_account(connection, number.strip().upper())
         if found is None:
             raise CreditNoteNotFound("There is no such credit note. `tonne invoice show` lists those of an invoice.")
-        return (await originals_of(connection, settings).pdf(found)).read()
+        return await read_original(connection, settings, found, file_format)
 
     write_file(output, run_connected(work))
 

@@ -31,7 +31,6 @@ from tonne.apps.cli.parameters import (
     reported_errors,
     write_file,
 )
-from tonne.apps.cli.supply.log import originals_of
 from tonne.apps.lookup.charge_search_store import ChargeSearch, FoundCharge, search_charges_any_account
 from tonne.money.accounting.matching.import_statement import BookedLine, StatementOptions, import_statement
 from tonne.money.bank.assignment_store import sum_received_any_account
@@ -47,6 +46,7 @@ from tonne.money.invoices.documents.held_back import held_back_by
 from tonne.money.invoices.find_invoice import find_by_number_any_account, organisations_without_recipient
 from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus
+from tonne.money.invoices.originals.document_file import FileFormat
 from tonne.money.invoices.settle_difference import clear_settled, settle_with_difference
 from tonne.money.invoices.settle_invoice import settle_invoice
 from tonne.money.invoices.store import list_invoices_any_account, list_live_orders_without_invoice_any_account
@@ -248,9 +248,10 @@ def resend(number: str, mode: Mode | None) -> None:
 @invoice.command("pdf")
 @click.argument("number")
 @invoice_corrections.MODE_OF_NUMBER
+@invoice_corrections.FORMAT
 @OUTPUT
-def pdf(number: str, mode: Mode | None, output: Path) -> None:
-    """Write an invoice to a PDF file, as it was issued. NUMBER is 123 or TN-LIVE-000123.
+def pdf(number: str, mode: Mode | None, output: Path, *, file_format: FileFormat) -> None:
+    """Write an invoice to a PDF file, or as an electronic invoice. NUMBER is 123 or TN-LIVE-000123.
 
     The file is the one that the customer got, also after the invoice was paid, reduced or cancelled: `tonne invoice
     show` says what became of it.
@@ -258,7 +259,7 @@ def pdf(number: str, mode: Mode | None, output: Path) -> None:
 
     async def work(connection: Connection, settings: Settings) -> tuple[Invoice, bytes]:
         found = await find_by_number_any_account(connection, number, mode)
-        return found, (await originals_of(connection, settings).pdf(found)).read()
+        return found, await invoice_corrections.read_original(connection, settings, found, file_format)
 
     found, content = run_connected(work)
     write_file(output, content)

@@ -14,6 +14,7 @@ from tonne.apps.cli.selling.closing import close_organisation_command, reopen_or
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import TaxTreatment, format_rate, format_scaled, parse_decimal
 from tonne.platform.values.context import Mode
+from tonne.platform.values.einvoice import EInvoiceFormat
 from tonne.selling.accounts import store
 from tonne.selling.accounts.limit_store import find_organisation_closed
 from tonne.selling.accounts.lookup import require_organisation
@@ -36,7 +37,9 @@ TAX_FACTS: tuple[ValueColumn[TaxProfile], ...] = (
         lambda o: None if o.rate is None else format_rate(Fraction(o.rate)),
         show=lambda o: "-" if o.rate is None else f"{format_rate(Fraction(o.rate))} %",
     ),
-    *columns("country", "tax_id", "legal_note", "buyer_reference", "street", "postcode", "city"),
+    *columns(
+        "country", "tax_id", "legal_note", "buyer_reference", "street", "postcode", "city", "einvoice", "endpoint"
+    ),
 )
 
 
@@ -65,6 +68,8 @@ class _TaxRate(click.ParamType[Decimal]):
 @click.option("--street", help="Street and number in electronic invoices.")
 @click.option("--postcode", help="Postcode in electronic invoices.")
 @click.option("--city", help="City in electronic invoices.")
+@click.option("--einvoice", type=click.Choice(["", *EInvoiceFormat]), help="UBL beside the PDF.")
+@click.option("--endpoint", help="Electronic address of the organisation, such as 9930:DE811569869.")
 @output_options
 def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, output: Output, **texts: str | None) -> None:
     """Show or change an organisation's tax profile.
@@ -76,6 +81,8 @@ def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, outpu
         changes["treatment"] = None if treatment == DEFAULT else TaxTreatment(treatment)
     if rate is not None:
         changes["rate"] = rate
+    if changes.get("einvoice"):
+        changes["einvoice"] = EInvoiceFormat(changes["einvoice"])
     if changes:
         found = run_in_transaction(set_tax_profile, organisation_id, changes, by=ACTOR.now())
     else:

@@ -156,6 +156,7 @@ def compose_credit_note(
         taxes=parts,
         home=home,
         language=issued.language,
+        einvoice=issued.einvoice,
     )
     return CreditNote(
         id=new_id("crn"),

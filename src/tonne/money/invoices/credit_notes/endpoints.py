@@ -7,11 +7,11 @@ from msgspec import Meta
 
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditNote
-from tonne.money.invoices.errors import CreditNoteNotFound
+from tonne.money.invoices.errors import CreditNoteNotFound, InvoiceNotAvailable
 from tonne.money.invoices.originals.originals import Originals
-from tonne.money.invoices.originals.respond import original_response
+from tonne.money.invoices.originals.respond import FORMAT, ORIGINAL, original_response
 from tonne.platform.db.database import Database
-from tonne.platform.http.route import PDF_FILE, Request, Response, Route, RouteMaker
+from tonne.platform.http.route import Request, Response, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import same_named
@@ -93,9 +93,11 @@ def credit_note_routes(endpoints: CreditNoteEndpoints) -> list[Route]:
         route(
             f"GET {one}",
             endpoints.read_credit_note,
-            {200: PDF_FILE, 304: None},
+            {200: ORIGINAL, 304: None},
             CreditNoteNotFound,
+            InvoiceNotAvailable,
             SigningUnavailable,
             operation_id="downloadCreditNote",
+            query=(FORMAT,),
         ),
     ]

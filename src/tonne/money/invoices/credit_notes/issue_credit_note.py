@@ -17,7 +17,7 @@ from tonne.money.invoices.issuing.billing_store import remove_unbilled
 from tonne.money.invoices.issuing.due_document_store import remove_due_documents
 from tonne.money.invoices.mail import compose_credit_mail, find_recipients
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
-from tonne.money.invoices.originals.originals import Originals, attachment_of
+from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.release_surplus import release_surplus
 from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
@@ -217,8 +217,8 @@ class MailCreditNotes(RowJobWithSettings, frozen=True):
             [invoice] = await find_by_references_any_account(connection, [record.invoice_number])
             remaining = await find_remaining(connection, invoice)
         left = "0" if remaining is None else remaining.due
-        original = attachment_of(note, await self.originals.pdf(note))
-        message = compose_credit_mail(self.settings, recipients, record, original=original, left=left)
+        originals = await self.originals.attachments(note)
+        message = compose_credit_mail(self.settings, recipients, record, originals=originals, left=left)
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
                 await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id, urgency=Urgency.BULK)

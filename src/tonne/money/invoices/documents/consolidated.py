@@ -131,6 +131,7 @@ def compose_consolidated(
         supply=supplied if supplied and supplied.first_day != supplied.last_day else None,
         order_count=len(orders),
         language=orders[0].language,
+        einvoice=organisation.tax.einvoice,
     )
     invoice = model.Invoice(
         id=new_id("inv"),

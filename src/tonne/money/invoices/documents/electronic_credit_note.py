@@ -1,6 +1,6 @@
 """A credit note as the record that its XML is made of."""
 
-from tonne.money.invoices.documents.factur_x import is_electronic
+from tonne.money.invoices.documents.positions import is_electronic
 from tonne.money.invoices.documents.record import (
     BankAccount,
     CorrectedInvoice,
@@ -34,6 +34,8 @@ def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord:
         taxes=[each for each in record.taxes if each.treatment != "none"],
         corrects=CorrectedInvoice(record.invoice_number, record.invoice_issued_on),
         home=record.home,
+        paid_by_card=record.paid_by_card,
+        einvoice=record.einvoice,
     )
 
 

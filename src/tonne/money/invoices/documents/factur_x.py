@@ -4,23 +4,22 @@ All amounts are those of the record. `tests/money/invoices/test_factur_x.py` che
 rules.
 """
 
-import re
-from collections.abc import Iterator, Sequence
-from decimal import Decimal
-
 from lxml import etree
-from msgspec import Struct
 
-from tonne.money.invoices.documents.factur_x_xml import NAMESPACES, add, add_amount, add_date, qualified
-from tonne.money.invoices.documents.record import (
-    InvoiceBuyer,
-    InvoiceFee,
-    InvoiceLine,
-    InvoiceRecord,
-    InvoiceSeller,
-    PostalAddress,
+from tonne.money.invoices.documents.positions import (
+    CARD,
+    SEPA_TRANSFER,
+    TRANSFER,
+    TYPE_CODES,
+    Allowance,
+    Parts,
+    Position,
+    TaxGroup,
+    Totals,
+    parts_of,
 )
-from tonne.platform.values.amounts import DECIMALS
+from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceSeller, PostalAddress
+from tonne.money.invoices.documents.xml_elements import CII, add, add_amount, add_date, qualified
 
 
 def add_seller(agreement: etree._Element, seller: InvoiceSeller, *, is_untaxed: bool) -> None:
@@ -68,37 +67,19 @@ def _add_address(party: etree._Element, postal: PostalAddress | None) -> None:
 
 
 PROFILE = "urn:cen.eu:en16931:2017"
-# UNTDID 1001.
-_TYPE_CODES = {"invoice": "380", "simplified_invoice": "380", "credit_note": "381"}
-# UNTDID 5305 by treatment. The document does not mention tax if the treatment is `none`: the XML then says that the
-# sale is not subject to tax.
-_CATEGORIES = {"standard": "S", "reverse_charge": "AE", "exempt": "E", "outside_scope": "O", "none": "O"}
-_REASON_CODES = {"AE": "VATEX-EU-AE", "O": "VATEX-EU-O"}
-_REASONS = {"AE": "Reverse charge", "E": "Exempt from tax", "O": "Not subject to tax"}
-_PIECE = "C62"
-_UNITS = {"tonne": "TNE", "piece": _PIECE}
-_SEPA_TRANSFER, _TRANSFER, _CARD = "58", "30", "48"
-_MAX_DECIMALS = 2
-_LEITWEG_ID = re.compile(r"[0-9]{2,12}(-[A-Z0-9]{1,30})?-[0-9]{2}", re.ASCII)
-
-
-def is_electronic(record: InvoiceRecord) -> bool:
-    """Whether the record has what the XML needs: the countries of both parties, and at most two decimals."""
-    has_countries = record.seller.postal is not None and record.buyer.postal is not None
-    return has_countries and DECIMALS[record.currency] <= _MAX_DECIMALS
 
 
 def factur_x_xml(record: InvoiceRecord) -> bytes:
     """The XML of a record for which `is_electronic` holds, with what was due at issue."""
-    root = etree.Element(qualified("rsm:CrossIndustryInvoice"), nsmap=NAMESPACES)
+    root = etree.Element(qualified("rsm:CrossIndustryInvoice"), nsmap=CII)
     context = add(root, "rsm:ExchangedDocumentContext")
     add(add(context, "ram:GuidelineSpecifiedDocumentContextParameter"), "ram:ID", PROFILE)
-    _add_header(root, record)
+    parts = parts_of(record)
+    _add_header(root, record, parts)
     transaction = add(root, "rsm:SupplyChainTradeTransaction")
-    parts = _parts(record)
     for number, position in enumerate(parts.positions, start=1):
         _add_position(transaction, number, position)
-    _add_agreement(transaction, record, is_untaxed=parts.is_untaxed)
+    _add_agreement(transaction, record, parts)
     delivery = add(transaction, "ram:ApplicableHeaderTradeDelivery")
     if record.supplied_on is not None:
         event = add(delivery, "ram:ActualDeliverySupplyChainEvent")
@@ -110,78 +91,16 @@ def factur_x_xml(record: InvoiceRecord) -> bytes:
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
 
-class _Position(Struct, frozen=True):
-    """A line of the XML: a line or a fee of the record."""
-
-    name: str
-    quantity: str
-    unit: str
-    price: str
-    amount: str
-    category: str
-    rate: str | None
-    order_id: str | None = None
-    description: str | None = None
-
-
-class _Allowance(Struct, frozen=True):
-    reason: str
-    amount: str
-    category: str
-    rate: str | None
-
-
-class _Parts(Struct, frozen=True):
-    """What the total without tax is made of."""
-
-    positions: list[_Position]
-    allowances: list[_Allowance]
-
-    @property
-    def is_untaxed(self) -> bool:
-        return {position.category for position in self.positions} == {"O"}
-
-
-def _parts(record: InvoiceRecord) -> _Parts:
-    fees = [fee for fee in (record.fee, *record.more_fees) if Decimal(fee.amount)]
-    entries: list[InvoiceLine | InvoiceFee] = [*record.lines, *fees]
-    categories = {_CATEGORIES[entry.treatment] for entry in entries}
-
-    def category(entry: InvoiceLine | InvoiceFee) -> str:
-        # The standard forbids O beside other categories.
-        found = _CATEGORIES[entry.treatment]
-        return "E" if found == "O" and categories != {"O"} else found
-
-    lines = [
-        _Position(
-            line.description,
-            line.quantity,
-            _UNITS[line.unit],
-            line.unit_price,
-            line.amount,
-            category(line),
-            line.rate,
-            order_id=line.order_id,
-            description=f"Reference: {line.reference}" if line.reference else None,
-        )
-        for line in record.lines
-    ]
-    charged = [_Position(fee.label, "1", _PIECE, fee.amount, fee.amount, category(fee), fee.rate) for fee in fees]
-    allowances = [_Allowance(each.label, each.amount, category(each), each.rate) for each in record.allowances]
-    return _Parts([*lines, *charged], allowances)
-
-
-def _add_header(root: etree._Element, record: InvoiceRecord) -> None:
+def _add_header(root: etree._Element, record: InvoiceRecord, parts: Parts) -> None:
     document = add(root, "rsm:ExchangedDocument")
     add(document, "ram:ID", record.number)
-    add(document, "ram:TypeCode", _TYPE_CODES[record.document])
+    add(document, "ram:TypeCode", TYPE_CODES[record.document])
     add_date(add(document, "ram:IssueDateTime"), record.issued_on)
-    notes = [record.note, *(tax.note for tax in record.taxes)]
-    for note in dict.fromkeys(note for note in notes if note):
+    for note in parts.notes:
         add(add(document, "ram:IncludedNote"), "ram:Content", note)
 
 
-def _add_position(transaction: etree._Element, number: int, position: _Position) -> None:
+def _add_position(transaction: etree._Element, number: int, position: Position) -> None:
     item = add(transaction, "ram:IncludedSupplyChainTradeLineItem")
     add(add(item, "ram:AssociatedDocumentLineDocument"), "ram:LineID", str(number))
     product = add(item, "ram:SpecifiedTradeProduct")
@@ -190,6 +109,8 @@ def _add_position(transaction: etree._Element, number: int, position: _Position)
         add(product, "ram:Description", position.description)
     price = add(add(item, "ram:SpecifiedLineTradeAgreement"), "ram:NetPriceProductTradePrice")
     add_amount(price, "ram:ChargeAmount", position.price)
+    if position.base_quantity is not None:
+        add(price, "ram:BasisQuantity", position.base_quantity).set("unitCode", position.unit)
     quantity = add(add(item, "ram:SpecifiedLineTradeDelivery"), "ram:BilledQuantity", position.quantity)
     quantity.set("unitCode", position.unit)
     settlement = add(item, "ram:SpecifiedLineTradeSettlement")
@@ -210,23 +131,20 @@ def _add_rate(tax: etree._Element, category: str, rate: str | None) -> None:
         add(tax, "ram:RateApplicablePercent", rate or "0")
 
 
-def _add_agreement(transaction: etree._Element, record: InvoiceRecord, *, is_untaxed: bool) -> None:
+def _add_agreement(transaction: etree._Element, record: InvoiceRecord, parts: Parts) -> None:
     agreement = add(transaction, "ram:ApplicableHeaderTradeAgreement")
     reference = record.buyer.reference
     if reference:
         add(agreement, "ram:BuyerReference", reference)
-    add_seller(agreement, record.seller, is_untaxed=is_untaxed)
-    add_buyer(agreement, record.buyer, is_untaxed=is_untaxed)
+    add_seller(agreement, record.seller, is_untaxed=parts.is_untaxed)
+    add_buyer(agreement, record.buyer, is_untaxed=parts.is_untaxed)
     if record.order_id:
         add(add(agreement, "ram:SellerOrderReferencedDocument"), "ram:IssuerAssignedID", record.order_id)
-    order_number = record.order_reference
-    if reference and not _LEITWEG_ID.fullmatch(reference):
-        order_number = reference
-    if order_number:
-        add(add(agreement, "ram:BuyerOrderReferencedDocument"), "ram:IssuerAssignedID", order_number)
+    if parts.order_number:
+        add(add(agreement, "ram:BuyerOrderReferencedDocument"), "ram:IssuerAssignedID", parts.order_number)
 
 
-def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _Parts) -> None:
+def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: Parts) -> None:
     settlement = add(transaction, "ram:ApplicableHeaderTradeSettlement")
     add(settlement, "ram:PaymentReference", record.reference)
     if record.home is not None:
@@ -235,7 +153,7 @@ def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _
     is_credit = record.document == "credit_note"
     if not is_credit:
         _add_payment_means(settlement, record)
-    for group in _tax_groups(record, parts):
+    for group in parts.taxes:
         _add_tax(settlement, group)
     if record.supply is not None:
         period = add(settlement, "ram:BillingSpecifiedPeriod")
@@ -248,7 +166,7 @@ def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _
         add(terms, "ram:Description", "Credited to the buyer. Nothing is due.")
     else:
         add_date(add(terms, "ram:DueDateDateTime"), record.due_on)
-    _add_totals(settlement, record, parts)
+    _add_totals(settlement, record, parts.totals)
     if record.corrects is not None:
         corrected = add(settlement, "ram:InvoiceReferencedDocument")
         add(corrected, "ram:IssuerAssignedID", record.corrects.number)
@@ -258,11 +176,11 @@ def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: _
 def _add_payment_means(settlement: etree._Element, record: InvoiceRecord) -> None:
     bank = record.bank
     if record.paid_by_card:
-        add(add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans"), "ram:TypeCode", _CARD)
+        add(add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans"), "ram:TypeCode", CARD)
     if bank.iban is None:
         return
     means = add(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
-    add(means, "ram:TypeCode", _SEPA_TRANSFER if record.currency == "EUR" else _TRANSFER)
+    add(means, "ram:TypeCode", SEPA_TRANSFER if record.currency == "EUR" else TRANSFER)
     account = add(means, "ram:PayeePartyCreditorFinancialAccount")
     add(account, "ram:IBANID", bank.iban.replace(" ", ""))
     add(account, "ram:AccountName", bank.account_holder)
@@ -270,31 +188,7 @@ def _add_payment_means(settlement: etree._Element, record: InvoiceRecord) -> Non
         add(add(means, "ram:PayeeSpecifiedCreditorFinancialInstitution"), "ram:BICID", bank.bic.replace(" ", ""))
 
 
-class _TaxGroup(Struct, frozen=True):
-    category: str
-    rate: str | None
-    net: Decimal
-    tax: Decimal
-    reason: str | None
-
-
-def _tax_groups(record: InvoiceRecord, parts: _Parts) -> Iterator[_TaxGroup]:
-    """One per category and rate: treatments that share a category are added up."""
-    nets: dict[tuple[str, str | None], Decimal] = {}
-    for sign, each in ((1, parts.positions), (-1, parts.allowances)):
-        for part in each:
-            place = part.category, part.rate if part.category == "S" else None
-            nets[place] = nets.get(place, Decimal(0)) + sign * Decimal(part.amount)
-    for (category, rate), net in nets.items():
-        taxes = [tax for tax in record.taxes if _CATEGORIES[tax.treatment] == category]
-        tax = (
-            sum((Decimal(tax.tax) for tax in taxes if tax.rate == rate), Decimal(0)) if category == "S" else Decimal(0)
-        )
-        reason = next((each.note for each in taxes if each.note), _REASONS.get(category))
-        yield _TaxGroup(category, rate, net, tax, None if category == "S" else reason)
-
-
-def _add_tax(settlement: etree._Element, group: _TaxGroup) -> None:
+def _add_tax(settlement: etree._Element, group: TaxGroup) -> None:
     tax = add(settlement, "ram:ApplicableTradeTax")
     add_amount(tax, "ram:CalculatedAmount", group.tax)
     add(tax, "ram:TypeCode", "VAT")
@@ -302,12 +196,12 @@ def _add_tax(settlement: etree._Element, group: _TaxGroup) -> None:
         add(tax, "ram:ExemptionReason", group.reason)
     add_amount(tax, "ram:BasisAmount", group.net)
     add(tax, "ram:CategoryCode", group.category)
-    if group.category in _REASON_CODES:
-        add(tax, "ram:ExemptionReasonCode", _REASON_CODES[group.category])
+    if group.reason_code is not None:
+        add(tax, "ram:ExemptionReasonCode", group.reason_code)
     _add_rate(tax, group.category, group.rate)
 
 
-def _add_allowance(settlement: etree._Element, allowance: _Allowance) -> None:
+def _add_allowance(settlement: etree._Element, allowance: Allowance) -> None:
     element = add(settlement, "ram:SpecifiedTradeAllowanceCharge")
     add(add(element, "ram:ChargeIndicator"), "udt:Indicator", "false")
     add_amount(element, "ram:ActualAmount", allowance.amount)
@@ -318,23 +212,18 @@ def _add_allowance(settlement: etree._Element, allowance: _Allowance) -> None:
     _add_rate(tax, allowance.category, allowance.rate)
 
 
-def _add_totals(settlement: etree._Element, record: InvoiceRecord, parts: _Parts) -> None:
-    lines, allowed = _sum(parts.positions), _sum(parts.allowances)
-    tax = sum((Decimal(each.tax) for each in record.taxes), Decimal(0))
+def _add_totals(settlement: etree._Element, record: InvoiceRecord, totals: Totals) -> None:
     summation = add(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
-    add_amount(summation, "ram:LineTotalAmount", lines)
-    if parts.allowances:
-        add_amount(summation, "ram:AllowanceTotalAmount", allowed)
-    add_amount(summation, "ram:TaxBasisTotalAmount", lines - allowed)
-    add_amount(summation, "ram:TaxTotalAmount", tax).set("currencyID", record.currency)
+    add_amount(summation, "ram:LineTotalAmount", totals.lines)
+    if totals.allowances:
+        add_amount(summation, "ram:AllowanceTotalAmount", totals.allowances)
+    add_amount(summation, "ram:TaxBasisTotalAmount", totals.net)
+    add_amount(summation, "ram:TaxTotalAmount", totals.tax).set("currencyID", record.currency)
     if record.home is not None:
         add_amount(summation, "ram:TaxTotalAmount", record.home.tax).set("currencyID", record.home.currency)
-    add_amount(summation, "ram:GrandTotalAmount", record.total)
-    paid = "0" if record.paid_on is None else record.total
+    if totals.rounding:
+        add_amount(summation, "ram:RoundingAmount", totals.rounding)
+    add_amount(summation, "ram:GrandTotalAmount", totals.total)
     if record.paid_on is not None:
-        add_amount(summation, "ram:TotalPrepaidAmount", paid)
-    add_amount(summation, "ram:DuePayableAmount", Decimal(record.total) - Decimal(paid))
-
-
-def _sum(parts: Sequence[_Position | _Allowance]) -> Decimal:
-    return sum((Decimal(part.amount) for part in parts), Decimal(0))
+        add_amount(summation, "ram:TotalPrepaidAmount", totals.prepaid)
+    add_amount(summation, "ram:DuePayableAmount", totals.due)

@@ -4,6 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from tonne.money.invoices.documents.einvoice_fields import missing_of_buyer, missing_of_seller
+from tonne.money.invoices.documents.parties import buyer_of, seller_of
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.documents.tax_notes import missing_note
 from tonne.platform.settings.settings import Settings
@@ -17,7 +19,7 @@ from tonne.selling.orders.model import HoldReason
 
 
 class HeldBack(Struct, frozen=True):
-    """`settings` are variables that the operator sets, `details` are parts of the buyer's address.
+    """`settings` are variables that the operator sets, `details` are parts of the buyer's tax profile.
 
     `vat_id` is not proven to be valid; `is_invalid` if the register says that it is not. `currency` has no rate.
     """
@@ -54,8 +56,8 @@ class HeldBack(Struct, frozen=True):
             return f"{', '.join(self.settings)} are not set. Set them and restart Tonne."
         if self.details:
             return (
-                f"the buyer's {', '.join(self.details)} are missing. The buyer enters them on the page Invoice "
-                "address, or set them with `tonne org tax`."
+                f"the buyer's {', '.join(self.details)} are missing. The buyer enters them on the page "
+                "Tax, or set them with `tonne org tax`."
             )
         if self.is_invalid:
             return (
@@ -74,11 +76,15 @@ class HeldBack(Struct, frozen=True):
 
 
 class KnownFacts(Struct, frozen=True):
-    """What is known beside profile and settings. `currency` is that of the document if it has no rate."""
+    """What is known beside profile and settings. `currency` is that of the document if it has no rate.
+
+    `order_reference` is the client's own reference of the only order.
+    """
 
     now: datetime
     vat_check: VatCheck | None = None
     currency: str | None = None
+    order_reference: str | None = None
 
 
 def held_back_by(
@@ -93,7 +99,15 @@ def held_back_by(
     """What a live document with this treatment lacks. It is false if nothing is missing."""
     note = missing_note(treatment, profile, settings, language)
     names = missing_settings(settings, treatment, needs_bank=needs_bank)
-    lacks = HeldBack((*names, *([note] if note else [])), missing_details(treatment, profile))
+    details = missing_details(treatment, profile)
+    if profile.einvoice is not None:
+        buyer = buyer_of("", "", profile, language)
+        reference = None if facts is None else facts.order_reference
+        wanted = missing_of_buyer(buyer, profile.einvoice, reference)
+        details = (*details, *(each for each in wanted if each not in details))
+        of_seller = missing_of_seller(seller_of(settings, language), profile.einvoice)
+        names += [each for each in of_seller if each not in names]
+    lacks = HeldBack((*names, *([note] if note else [])), details)
     if facts is None or treatment is TaxTreatment.NONE:
         return lacks
     lacks = replace(lacks, currency=facts.currency)

@@ -34,6 +34,9 @@ def seller_of(settings: Settings, language: str = DEFAULT_LANGUAGE) -> InvoiceSe
         vat_id=vat_id_of(settings),
         registration=settings.seller_registration or None,
         postal=postal,
+        endpoint=settings.seller_endpoint or None,
+        contact_name=settings.seller_contact_name or None,
+        phone=settings.seller_phone or None,
     )
 
 
@@ -51,6 +54,7 @@ def buyer_of(
         reference=profile.buyer_reference,
         postal=postal,
         vat_check=None if vat_check is None else _proof_of(vat_check),
+        endpoint=profile.endpoint,
     )
 
 

@@ -13,7 +13,7 @@ from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.labels import credit_note_labels, invoice_labels, sum_label
 from tonne.money.invoices.documents.pdf_a3 import mark_as_factur_x
 from tonne.money.invoices.documents.record import CreditNoteRecord, DocumentRecord, InvoiceRecord
-from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.tax_documents import TaxDocument
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.pdf import PdfFailed, label_inputs, render_pdf
 from tonne.platform.values.amounts import format_money, format_tonnes
@@ -54,12 +54,13 @@ WHERE billed.invoice_id = $1 ORDER BY accounts.name, billed.account_id, billed.p
 """
 
 
-async def load_annex(connection: Connection, invoice: Invoice) -> Annex:
-    """Empty for an invoice of one order. What was billed never changes, so neither does the annex."""
-    if invoice.order_count == 1:
+async def load_annex(connection: Connection, document: TaxDocument) -> Annex:
+    """Empty unless it is an invoice of several orders. What was billed never changes, so neither does the annex."""
+    record = document.read_content()
+    if isinstance(record, CreditNoteRecord) or record.order_count == 1:
         return []
     accounts: dict[str, tuple[str, list[AnnexOrder], list[int]]] = {}
-    for row in await connection.fetch(LIST_ANNEX, invoice.id):
+    for row in await connection.fetch(LIST_ANNEX, document.id):
         _, orders, amounts = accounts.setdefault(row["account_id"], (row["name"], [], []))
         amounts.append(row["net_minor"])
         orders.append(
@@ -68,11 +69,11 @@ async def load_annex(connection: Connection, invoice: Invoice) -> Annex:
                 placed_on=row["placed_at"].astimezone(UTC).date().isoformat(),
                 reference=row["reference"],
                 quantity=format_tonnes(row["quantity_grams"]),
-                amount=format_money(row["net_minor"], invoice.currency),
+                amount=format_money(row["net_minor"], document.currency),
             )
         )
     return [
-        AnnexAccount(name, orders, format_money(sum(amounts), invoice.currency))
+        AnnexAccount(name, orders, format_money(sum(amounts), document.currency))
         for name, orders, amounts in accounts.values()
     ]
 

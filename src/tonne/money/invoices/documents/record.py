@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from tonne.platform.values.einvoice import EInvoiceFormat
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.tax_ids import has_vat_prefix
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
@@ -26,7 +27,7 @@ class PostalAddress(msgspec.Struct, frozen=True):
 
 
 class InvoiceSeller(msgspec.Struct, frozen=True):
-    """`registration` is a number in a register of companies."""
+    """`registration` is a number in a register of companies, `endpoint` an electronic address as `9930:DE811569869`."""
 
     name: str
     address_lines: list[str]
@@ -35,6 +36,9 @@ class InvoiceSeller(msgspec.Struct, frozen=True):
     vat_id: str | None = None
     registration: str | None = None
     postal: PostalAddress | None = None
+    endpoint: str | None = None
+    contact_name: str | None = None
+    phone: str | None = None
 
 
 class VatProof(msgspec.Struct, frozen=True):
@@ -55,6 +59,7 @@ class InvoiceBuyer(msgspec.Struct, frozen=True):
     postal: PostalAddress | None = None
     # The check of the VAT id that a document without tax is based on.
     vat_check: VatProof | None = None
+    endpoint: str | None = None
 
     @property
     def vat_id(self) -> str | None:
@@ -162,6 +167,8 @@ class DocumentRecord(msgspec.Struct, frozen=True, kw_only=True):
     paid_by_card: bool = False
     # If the document is in a foreign currency.
     home: HomeTax | None = None
+    # The electronic invoice that the buyer wants beside the PDF.
+    einvoice: EInvoiceFormat | None = None
     # The language of the document and of the mails about it: that of the first order.
     language: str = DEFAULT_LANGUAGE
 
@@ -198,6 +205,8 @@ class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
     order_count: int = 1
     # What the orders of the annex cost as they were placed, without tax: each was rounded up.
     placed_total: str | None = None
+    # Negative: what is not asked for of the total, because a card cannot be charged so exactly.
+    rounding: str | None = None
 
 
 class Closing(msgspec.Struct, frozen=True):

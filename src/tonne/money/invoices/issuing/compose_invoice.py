@@ -141,4 +141,5 @@ def _record_of(
         supplied_on=None if order.supplied_on is None else order.supplied_on.isoformat(),
         account=client_name,
         order_reference=own_reference(order),
+        einvoice=organisation.tax.einvoice,
     )

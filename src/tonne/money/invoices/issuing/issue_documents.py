@@ -21,7 +21,7 @@ from tonne.money.invoices.issuing import due_document_store
 from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
 from tonne.money.invoices.issuing.compose_invoice import Prepaid, compose_invoice
 from tonne.money.invoices.issuing.due_document_store import DueDocument, HeldBy
-from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order
+from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order, own_reference
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
 from tonne.platform.db.batches import RETRY_AFTER, RowJobWithSettings, run_claimed
 from tonne.platform.db.database import Connection
@@ -136,7 +136,9 @@ async def _draft(tx: Connection, due: Sequence[DueDocument], settings: Settings,
         stated, buyer = details.get(order.id), organisations[order.scope.organisation_id]
         if order.is_paid_at_checkout:
             buyer = await _at_checkout(tx, order, buyer, stated or BuyerDetails())
-        facts = KnownFacts(now, buyer.vat_check, lacks_rate(order.currency, settings, rates))
+        facts = KnownFacts(
+            now, buyer.vat_check, lacks_rate(order.currency, settings, rates), order_reference=own_reference(order)
+        )
         draft = draft_document(order, buyer, stated, settings, facts)
         drafts.append(DocumentDraft(order, rows[order.id], *draft, buyer, rates.get(order.currency)))
     return drafts
@@ -156,7 +158,8 @@ def draft_document(
         if treatment is not TaxTreatment.NONE and not (details and (details.company or details.name)):
             lacks = replace(lacks, details=("name", *lacks.details))
     else:
-        is_simplified = can_be_simplified and bool(lacks.details)
+        # Who wants an electronic invoice gets one, which states the address.
+        is_simplified = can_be_simplified and bool(lacks.details) and buyer.tax.einvoice is None
     if is_simplified:
         lacks = replace(lacks, details=())
     if order.scope.mode is Mode.TEST:
@@ -176,6 +179,8 @@ async def _at_checkout(
         street=details.street,
         postcode=details.postcode,
         city=details.city,
+        einvoice=None,
+        endpoint=None,
     )
     name = details.company or details.name or order.email or order.beneficiary
     return BilledOrganisation(name, "", [], profile, await find_vat_check(tx, details.vat_id))

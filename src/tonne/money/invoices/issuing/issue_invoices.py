@@ -33,7 +33,7 @@ from tonne.money.invoices.issuing.collect_orders import (
     start_of_month,
 )
 from tonne.money.invoices.issuing.compose_invoice import compose_invoice
-from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order
+from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order, own_reference
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
@@ -186,7 +186,8 @@ def _held_back_by(
 ) -> HeldBack:
     if order.scope.mode is Mode.TEST:
         return HeldBack()
-    facts = KnownFacts(now, organisation.vat_check, lacks_rate(order.currency, settings, rates))
+    missing_rate = lacks_rate(order.currency, settings, rates)
+    facts = KnownFacts(now, organisation.vat_check, missing_rate, order_reference=own_reference(order))
     return held_back_by(order.tax.treatment, organisation.tax, settings, order.language, facts=facts)
 
 

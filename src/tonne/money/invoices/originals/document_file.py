@@ -18,6 +18,10 @@ class FileFormat(StrEnum):
     CII = "cii"
     UBL = "ubl"
 
+    @property
+    def label(self) -> str:
+        return "XML" if self is FileFormat.CII else self.upper()
+
 
 MEDIA_TYPES = {FileFormat.PDF: "application/pdf", FileFormat.CII: "application/xml", FileFormat.UBL: "application/xml"}
 

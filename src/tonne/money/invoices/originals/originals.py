@@ -7,12 +7,12 @@ from datetime import UTC, date, datetime, time
 from msgspec import Struct
 
 from tonne.money.invoices import store as invoice_store
-from tonne.money.invoices.credit_notes import store as credit_note_store
-from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.documents.einvoice_fields import ubl_format
 from tonne.money.invoices.documents.electronic_credit_note import electronic_record
 from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.pdf import credit_note_pdf, invoice_pdf, load_annex
-from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.documents.record import InvoiceRecord
+from tonne.money.invoices.documents.ubl import ubl_xml
 from tonne.money.invoices.originals import file_store
 from tonne.money.invoices.originals.document_file import (
     MEDIA_TYPES,
@@ -21,15 +21,13 @@ from tonne.money.invoices.originals.document_file import (
     FileKey,
     document_file,
 )
+from tonne.money.invoices.tax_documents import TaxDocument
 from tonne.platform.db.connections import Connections
-from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.stored_files import StoredFile
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.keys.signing.keys import SignDocuments
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
-
-Document = Invoice | CreditNote
 
 
 class Originals(Struct, frozen=True):
@@ -38,7 +36,7 @@ class Originals(Struct, frozen=True):
     settings: Settings
     clock: Clock
 
-    async def pdf(self, document: Document) -> DocumentFile:
+    async def pdf(self, document: TaxDocument) -> DocumentFile:
         """The PDF. If it is not stored yet, it is rendered, signed and stored. Raises SigningUnavailable."""
         found = await self._find(document, FileFormat.PDF)
         if found is None:
@@ -48,10 +46,25 @@ class Originals(Struct, frozen=True):
             raise LookupError(f"document {document.id} has no file")
         return found
 
-    async def xml(self, document: Document) -> DocumentFile | None:
-        """The electronic invoice that is embedded in the PDF; None if it has none. Raises SigningUnavailable."""
-        await self.pdf(document)
-        return await self._find(document, FileFormat.CII)
+    async def file(self, document: TaxDocument, wanted: FileFormat) -> DocumentFile | None:
+        """The PDF, the CII in it, or the UBL beside it; None if it has none. Raises SigningUnavailable."""
+        pdf = await self.pdf(document)
+        return pdf if wanted is FileFormat.PDF else await self._find(document, wanted)
+
+    async def attachments(self, document: TaxDocument) -> list[StoredFile]:
+        """What a mail refers to: the PDF, and the UBL if the buyer wants it. Raises SigningUnavailable."""
+        files = [await self.pdf(document), await self._find(document, FileFormat.UBL)]
+        return [
+            StoredFile(
+                file_name(document, file.format),
+                str(file.key),
+                file.raw_size,
+                file.sha256.hex(),
+                MEDIA_TYPES[file.format],
+            )
+            for file in files
+            if file is not None
+        ]
 
     async def read(self, key: str) -> bytes:
         """A file that a mail refers to."""
@@ -61,29 +74,30 @@ class Originals(Struct, frozen=True):
             raise LookupError(f"no file {key}")
         return found.read()
 
-    async def render(self, document: Document) -> None:
+    async def render(self, document: TaxDocument) -> None:
         """Render, sign and store all files of a document. If another process was faster, its files stay.
 
         Do not hold a lock meanwhile. Raises SigningUnavailable.
         """
         async with self.database.connection() as connection:
-            annex = await load_annex(connection, document) if isinstance(document, Invoice) else []
-        record = document.read_record()
-        if isinstance(document, Invoice):
-            pdf = await in_turn(invoice_pdf, document.read_record(), annex=annex)
+            annex = await load_annex(connection, document)
+        record = document.read_content()
+        if isinstance(record, InvoiceRecord):
+            pdf = await in_turn(invoice_pdf, record, annex=annex)
         else:
-            pdf = await in_turn(credit_note_pdf, document.read_record())
+            pdf = await in_turn(credit_note_pdf, record)
         contents = {FileFormat.PDF: await self.signing.sign(pdf, _midnight(document.issued_on))}
         if (electronic := electronic_record(record)) is not None:
             contents[FileFormat.CII] = factur_x_xml(electronic)
+            if (chosen := ubl_format(electronic)) is not None:
+                contents[FileFormat.UBL] = ubl_xml(electronic, chosen)
         files = await asyncio.to_thread(self._files, document, contents)
         async with self.database.transaction() as tx:
             await file_store.insert_files(tx, files)
             await file_store.forget_rendering_any_account(tx, document.id)
-            if isinstance(document, Invoice):
-                await invoice_store.wake_unmailed_any_account(tx, document.id, self.clock())
+            await invoice_store.wake_unmailed_any_account(tx, document.id, self.clock())
 
-    def _files(self, document: Document, contents: Mapping[FileFormat, bytes]) -> list[DocumentFile]:
+    def _files(self, document: TaxDocument, contents: Mapping[FileFormat, bytes]) -> list[DocumentFile]:
         now, years = self.clock(), self.settings.document_retention_years
         return [
             document_file(
@@ -92,24 +106,17 @@ class Originals(Struct, frozen=True):
             for each, content in contents.items()
         ]
 
-    async def _find(self, document: Document, file_format: FileFormat) -> DocumentFile | None:
+    async def _find(self, document: TaxDocument, file_format: FileFormat) -> DocumentFile | None:
         key = FileKey(document.id, document.issued_on, file_format)
         async with self.database.connection() as connection:
             return await file_store.find_file_any_account(connection, key)
 
 
-def attachment_of(document: Document, file: DocumentFile) -> StoredFile:
-    """For a mail: what it refers to."""
-    name = f"{document.reference}.{'pdf' if file.format is FileFormat.PDF else 'xml'}"
-    return StoredFile(name, str(file.key), file.raw_size, file.sha256.hex(), MEDIA_TYPES[file.format])
+def file_name(document: TaxDocument, file_format: FileFormat) -> str:
+    return (
+        document.reference + {FileFormat.PDF: ".pdf", FileFormat.CII: ".xml", FileFormat.UBL: "-ubl.xml"}[file_format]
+    )
 
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
-
-
-async def find_documents_any_account(connection: Connection, ids: list[str]) -> list[Document]:
-    return [
-        *await invoice_store.find_invoices_any_account(connection, ids),
-        *await credit_note_store.find_credit_notes_any_account(connection, ids),
-    ]

@@ -5,7 +5,8 @@ import time
 from datetime import timedelta
 
 from tonne.money.invoices.originals.file_store import claim_unrendered
-from tonne.money.invoices.originals.originals import Document, Originals, find_documents_any_account
+from tonne.money.invoices.originals.originals import Originals
+from tonne.money.invoices.tax_documents import TaxDocument, find_documents_any_account
 from tonne.platform.db.batches import RowJob, run_each
 
 BATCH = 10
@@ -31,7 +32,7 @@ class RenderDocuments(RowJob, frozen=True):
             describe=lambda document: {"reference": document.reference},
         )
 
-    async def _render(self, document: Document) -> None:
+    async def _render(self, document: TaxDocument) -> None:
         started = time.monotonic()
         await self.originals.render(document)
         await asyncio.sleep((time.monotonic() - started) * (100 / self.share_percent - 1))

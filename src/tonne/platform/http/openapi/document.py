@@ -179,7 +179,8 @@ def _responses(route: Route, schemas: Schemas, shared: Components) -> dict[str, 
     for status, shape in route.answers.items():
         response: dict[str, Any] = {"description": _success(route, status), "headers": response_headers(route, status)}
         if isinstance(shape, FileType):
-            response["content"] = {shape.media_type: {"schema": {"type": "string", "format": "binary"}}}
+            file = {"schema": {"type": "string", "format": "binary"}}
+            response["content"] = dict.fromkeys(shape.media_types, file)
         elif shape is not None:
             schema = schemas.of(shape)
             content = {"schema": schema}

@@ -11,6 +11,7 @@ from tonne.platform.http.route import Request, Response, Route, RouteMaker, json
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_rate
 from tonne.platform.values.context import same_named
+from tonne.platform.values.einvoice import EInvoiceFormat
 from tonne.selling.accounts.errors import TaxProfileNotAvailable
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.model import AccountKind
@@ -43,6 +44,10 @@ class TaxProfileOut(msgspec.Struct):
     street: Annotated[str | None, Meta(description="Street and number, or null.", examples=["Hafenstraße 12"])]
     postcode: Annotated[str | None, Meta(description="Postcode, or null.", examples=["20457"])]
     city: Annotated[str | None, Meta(description="City, or null.", examples=["Hamburg"])]
+    einvoice: Annotated[
+        EInvoiceFormat | None, Meta(description="Electronic invoice beside the PDF, or null.", examples=["xrechnung"])
+    ]
+    endpoint: Annotated[str | None, Meta(description="Electronic address, or null.", examples=["9930:DE136695976"])]
 
 
 class TaxEndpoints:

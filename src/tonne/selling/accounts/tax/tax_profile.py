@@ -7,11 +7,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, value_of
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment
 from tonne.platform.values.context import By, replace
 from tonne.platform.values.countries import alpha_2
+from tonne.platform.values.einvoice import EInvoiceFormat, parse_endpoint
 from tonne.platform.values.tax_ids import has_vat_prefix, parse_tax_id
 from tonne.selling.accounts import store
 from tonne.selling.accounts.errors import TaxProfileInvalid
@@ -34,6 +35,9 @@ class TaxProfile(Struct, frozen=True, kw_only=True):
     street: str | None = None
     postcode: str | None = None
     city: str | None = None
+    # The electronic invoice that is wanted beside the PDF, and the electronic address to which it goes.
+    einvoice: EInvoiceFormat | None = None
+    endpoint: str | None = None
 
     @property
     def has_vat_id(self) -> bool:
@@ -68,7 +72,19 @@ def check_tax_profile(profile: TaxProfile) -> TaxProfile:
         raise TaxProfileInvalid(str(error)) from error
     if treatment is TaxTreatment.REVERSE_CHARGE and (tax_id is None or country is None):
         raise TaxProfileInvalid("The treatment `reverse_charge` needs the country and the tax id of the buyer.")
-    return TaxProfile(treatment=treatment, rate=rate, country=country, tax_id=tax_id, **texts)
+    try:
+        endpoint = None if profile.endpoint is None else parse_endpoint(profile.endpoint)
+    except ValueError as error:
+        raise TaxProfileInvalid(str(error)) from error
+    return TaxProfile(
+        treatment=treatment,
+        rate=rate,
+        country=country,
+        tax_id=tax_id,
+        einvoice=profile.einvoice,
+        endpoint=endpoint,
+        **texts,
+    )
 
 
 def is_tax_rate(share: Decimal) -> bool:
@@ -86,7 +102,7 @@ def _text(name: str, text: str | None, longest: int) -> str | None:
 
 
 FIND_TAX_PROFILE = """
-SELECT treatment, rate, country, tax_id, legal_note, buyer_reference, street, postcode, city
+SELECT treatment, rate, country, tax_id, legal_note, buyer_reference, street, postcode, city, einvoice, endpoint
 FROM tax_profiles WHERE organisation_id = $1
 """
 
@@ -96,19 +112,17 @@ async def find_tax_profile(connection: Connection, organisation_id: str) -> TaxP
     row = await connection.fetchrow(FIND_TAX_PROFILE, organisation_id)
     if row is None:
         return TaxProfile()
-    values = dict(row)
-    treatment = values.pop("treatment")
-    return TaxProfile(treatment=None if treatment is None else TaxTreatment(treatment), **values)
+    return value_of(TaxProfile, row)
 
 
 SAVE_TAX_PROFILE = """
 INSERT INTO tax_profiles (organisation_id, treatment, rate, country, tax_id, legal_note, buyer_reference, street,
-                          postcode, city)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                          postcode, city, einvoice, endpoint)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (organisation_id) DO UPDATE SET
     treatment = excluded.treatment, rate = excluded.rate, country = excluded.country, tax_id = excluded.tax_id,
     legal_note = excluded.legal_note, buyer_reference = excluded.buyer_reference, street = excluded.street,
-    postcode = excluded.postcode, city = excluded.city
+    postcode = excluded.postcode, city = excluded.city, einvoice = excluded.einvoice, endpoint = excluded.endpoint
 """
 
 

@@ -164,6 +164,9 @@ CREATE TABLE tax_profiles (
     street           text CHECK (length(street) BETWEEN 1 AND 200),
     postcode         text CHECK (length(postcode) BETWEEN 1 AND 20),
     city             text CHECK (length(city) BETWEEN 1 AND 100),
+    -- The electronic invoice that is wanted beside the PDF, and the electronic address to which it goes.
+    einvoice         text CHECK (einvoice IN ('peppol', 'xrechnung')),
+    endpoint         text CHECK (length(endpoint) BETWEEN 4 AND 105),
     CHECK ((treatment IS NOT DISTINCT FROM 'standard') = (rate IS NOT NULL)),
     CHECK (treatment IS DISTINCT FROM 'reverse_charge' OR (country IS NOT NULL AND tax_id IS NOT NULL))
 );
