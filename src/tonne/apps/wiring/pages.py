@@ -12,6 +12,7 @@ from tonne.apps.backoffice.jobs_page import JobsPage
 from tonne.apps.backoffice.limits_page import LimitsPage
 from tonne.apps.backoffice.mails_page import MailsPage
 from tonne.apps.backoffice.money.approvals_page import ApprovalsPage
+from tonne.apps.backoffice.money.documents_page import AllDocumentsPage
 from tonne.apps.backoffice.money.inbox_page import InboxPage
 from tonne.apps.backoffice.money.invoice_page import OperatorInvoicePage
 from tonne.apps.backoffice.money.money_page import MoneyPage
@@ -27,7 +28,6 @@ from tonne.apps.backoffice.supply.lot_page import LotPage
 from tonne.apps.backoffice.supply.supply_page import SupplyPage
 from tonne.apps.backoffice.supply.work_list_page import RetirementDeskPage
 from tonne.apps.backoffice.today_page import TodayPage
-from tonne.apps.dashboard.document_files import DocumentFiles
 from tonne.apps.dashboard.order_desk import MAILS, MAILS_PER_S, OrderDesk
 from tonne.apps.dashboard.page import OperatorSection, OrganisationSection
 from tonne.apps.lookup.order_actions import OrderActions
@@ -40,6 +40,7 @@ from tonne.apps.workspace.certificates_page import AuditPacksPage, CertificatesP
 from tonne.apps.workspace.developers.keys_page import KeysPage
 from tonne.apps.workspace.developers.requests_page import EventsPage, RequestsPage
 from tonne.apps.workspace.developers.webhooks_page import WebhooksPage
+from tonne.apps.workspace.documents_page import DocumentsPage
 from tonne.apps.workspace.invoices_page import InvoicesPage
 from tonne.apps.workspace.links.link_figures import LinkExport
 from tonne.apps.workspace.links.link_page import LinkPage
@@ -66,7 +67,7 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         WebhooksPage(*page, parts.webhooks, box).section(),
         OrderOfMember(*page, _order_desk(parts, limit_name="order_mails")).section(),
         InvoicesPage(*page).section(),
-        DocumentFiles(*page, parts.originals).organisation_section(),
+        DocumentsPage(*page, parts.originals).section(),
         StatementPage(*page).section(),
         TaxPage(*page).section(),
         *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
@@ -85,7 +86,7 @@ def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
         OrderOfOperator(*parts.page, _order_desk(parts, limit_name="operator_order_mails")).section(),
         *_supply_desk(parts),
         OperatorInvoicePage(*parts.page).section(),
-        DocumentFiles(*parts.page, parts.originals).operator_section(),
+        AllDocumentsPage(*parts.page, parts.originals).section(),
         PaymentsPage(*parts.page, parts.card_gateways).section(),
         *(page(*parts.page).section() for page in money),
     )

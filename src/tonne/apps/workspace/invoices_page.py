@@ -4,7 +4,7 @@ import re
 
 from markupsafe import Markup
 
-from tonne.apps.dashboard.document_files import pdf_response
+from tonne.apps.dashboard.document_files import download
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.money.accounting.reports.organisation_documents import (
@@ -111,7 +111,7 @@ class InvoicesPage(DashboardPage, frozen=True):
         invoice = await self._find(viewer)
         found = await self.database.run(read_state, invoice, self.clock())
         pdf = await invoice_state_pdf(invoice, found)
-        return pdf_response(pdf, f"{invoice.reference}-{found.kind}")
+        return download(pdf, f"{invoice.reference}-{found.kind}.pdf")
 
     async def list_credit_notes(self, viewer: MemberViewer) -> Response:
         [after] = viewer.request.query("after")

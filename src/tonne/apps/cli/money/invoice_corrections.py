@@ -100,7 +100,7 @@ def credit(number: str, amount: str, mode: Mode | None, order_id: str | None, re
 @FORMAT
 @OUTPUT
 def credit_pdf(number: str, output: Path, *, file_format: FileFormat) -> None:
-    """Write a credit note to a PDF file, or as an electronic one, as it was issued. NUMBER is CN-LIVE-000123."""
+    """Write a credit note to a file, as it was issued. NUMBER is CN-LIVE-000123."""
 
     async def work(connection: Connection, settings: Settings) -> bytes:
         found = await find_credit_note_any_account(connection, number.strip().upper())

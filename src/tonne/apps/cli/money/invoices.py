@@ -251,7 +251,7 @@ def resend(number: str, mode: Mode | None) -> None:
 @invoice_corrections.FORMAT
 @OUTPUT
 def pdf(number: str, mode: Mode | None, output: Path, *, file_format: FileFormat) -> None:
-    """Write an invoice to a PDF file, or as an electronic invoice. NUMBER is 123 or TN-LIVE-000123.
+    """Write an invoice to a file. NUMBER is 123 or TN-LIVE-000123.
 
     The file is the one that the customer got, also after the invoice was paid, reduced or cancelled: `tonne invoice
     show` says what became of it.

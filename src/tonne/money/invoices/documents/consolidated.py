@@ -100,11 +100,6 @@ def compose_consolidated(
         InvoiceFee(model.FEE_LABEL, format_money(each.sums.fee_minor, currency), *_tax_of(each.terms))
         for each in sums.groups
     ]
-    allowances = [
-        InvoiceAllowance(ALLOWANCE_LABEL, format_money(each.sums.allowance_minor, currency), *_tax_of(each.terms))
-        for each in sums.groups
-        if each.sums.allowance_minor
-    ]
     record = InvoiceRecord(
         number=reference,
         mode=group.mode.value,
@@ -117,7 +112,7 @@ def compose_consolidated(
         lines=[_line(line, currency, orders[0].language) for each in sums.groups for line in each.lines],
         fee=fee,
         more_fees=more_fees,
-        allowances=allowances,
+        allowances=_allowances(sums, currency),
         placed_total=format_money(sum(order.total_minor for order in orders), currency) if len(orders) > 1 else None,
         account=draft.client_name,
         taxes=taxes_of(parts, currency, organisation.tax, settings, language=orders[0].language),
@@ -171,6 +166,14 @@ def _billed(invoice: model.Invoice, order: OrderToBill, share: OrderShare) -> mo
         tax_minor=share.tax_minor,
         total_minor=share.net_minor + share.tax_minor,
     )
+
+
+def _allowances(sums: DividedSums, currency: str) -> list[InvoiceAllowance]:
+    return [
+        InvoiceAllowance(ALLOWANCE_LABEL, format_money(each.sums.allowance_minor, currency), *_tax_of(each.terms))
+        for each in sums.groups
+        if each.sums.allowance_minor
+    ]
 
 
 def _tax_of(terms: TaxTerms) -> tuple[Treatment, str | None]:

@@ -31,7 +31,7 @@ def missing_of_seller(seller: InvoiceSeller, chosen: EInvoiceFormat) -> tuple[st
 def missing_of_buyer(
     buyer: InvoiceBuyer, chosen: EInvoiceFormat, order_reference: str | None = None
 ) -> tuple[str, ...]:
-    """Parts of the tax profile. Peppol takes the reference of the order for that of the buyer."""
+    """XmlParts of the tax profile. Peppol takes the reference of the order for that of the buyer."""
     postal = buyer.postal or _NOWHERE
     given = {"country": postal.country, "electronic address": can_receive(buyer.endpoint, chosen)}
     if chosen is EInvoiceFormat.XRECHNUNG:

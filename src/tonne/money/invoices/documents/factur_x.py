@@ -11,11 +11,11 @@ from tonne.money.invoices.documents.positions import (
     SEPA_TRANSFER,
     TRANSFER,
     TYPE_CODES,
-    Allowance,
-    Parts,
-    Position,
-    TaxGroup,
-    Totals,
+    XmlAllowance,
+    XmlParts,
+    XmlPosition,
+    XmlTax,
+    XmlTotals,
     parts_of,
 )
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceSeller, PostalAddress
@@ -91,7 +91,7 @@ def factur_x_xml(record: InvoiceRecord) -> bytes:
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
 
-def _add_header(root: etree._Element, record: InvoiceRecord, parts: Parts) -> None:
+def _add_header(root: etree._Element, record: InvoiceRecord, parts: XmlParts) -> None:
     document = add(root, "rsm:ExchangedDocument")
     add(document, "ram:ID", record.number)
     add(document, "ram:TypeCode", TYPE_CODES[record.document])
@@ -100,7 +100,7 @@ def _add_header(root: etree._Element, record: InvoiceRecord, parts: Parts) -> No
         add(add(document, "ram:IncludedNote"), "ram:Content", note)
 
 
-def _add_position(transaction: etree._Element, number: int, position: Position) -> None:
+def _add_position(transaction: etree._Element, number: int, position: XmlPosition) -> None:
     item = add(transaction, "ram:IncludedSupplyChainTradeLineItem")
     add(add(item, "ram:AssociatedDocumentLineDocument"), "ram:LineID", str(number))
     product = add(item, "ram:SpecifiedTradeProduct")
@@ -131,7 +131,7 @@ def _add_rate(tax: etree._Element, category: str, rate: str | None) -> None:
         add(tax, "ram:RateApplicablePercent", rate or "0")
 
 
-def _add_agreement(transaction: etree._Element, record: InvoiceRecord, parts: Parts) -> None:
+def _add_agreement(transaction: etree._Element, record: InvoiceRecord, parts: XmlParts) -> None:
     agreement = add(transaction, "ram:ApplicableHeaderTradeAgreement")
     reference = record.buyer.reference
     if reference:
@@ -144,7 +144,7 @@ def _add_agreement(transaction: etree._Element, record: InvoiceRecord, parts: Pa
         add(add(agreement, "ram:BuyerOrderReferencedDocument"), "ram:IssuerAssignedID", parts.order_number)
 
 
-def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: Parts) -> None:
+def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: XmlParts) -> None:
     settlement = add(transaction, "ram:ApplicableHeaderTradeSettlement")
     add(settlement, "ram:PaymentReference", record.reference)
     if record.home is not None:
@@ -188,7 +188,7 @@ def _add_payment_means(settlement: etree._Element, record: InvoiceRecord) -> Non
         add(add(means, "ram:PayeeSpecifiedCreditorFinancialInstitution"), "ram:BICID", bank.bic.replace(" ", ""))
 
 
-def _add_tax(settlement: etree._Element, group: TaxGroup) -> None:
+def _add_tax(settlement: etree._Element, group: XmlTax) -> None:
     tax = add(settlement, "ram:ApplicableTradeTax")
     add_amount(tax, "ram:CalculatedAmount", group.tax)
     add(tax, "ram:TypeCode", "VAT")
@@ -201,7 +201,7 @@ def _add_tax(settlement: etree._Element, group: TaxGroup) -> None:
     _add_rate(tax, group.category, group.rate)
 
 
-def _add_allowance(settlement: etree._Element, allowance: Allowance) -> None:
+def _add_allowance(settlement: etree._Element, allowance: XmlAllowance) -> None:
     element = add(settlement, "ram:SpecifiedTradeAllowanceCharge")
     add(add(element, "ram:ChargeIndicator"), "udt:Indicator", "false")
     add_amount(element, "ram:ActualAmount", allowance.amount)
@@ -212,7 +212,7 @@ def _add_allowance(settlement: etree._Element, allowance: Allowance) -> None:
     _add_rate(tax, allowance.category, allowance.rate)
 
 
-def _add_totals(settlement: etree._Element, record: InvoiceRecord, totals: Totals) -> None:
+def _add_totals(settlement: etree._Element, record: InvoiceRecord, totals: XmlTotals) -> None:
     summation = add(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
     add_amount(summation, "ram:LineTotalAmount", totals.lines)
     if totals.allowances:

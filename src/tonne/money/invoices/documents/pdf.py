@@ -54,13 +54,13 @@ WHERE billed.invoice_id = $1 ORDER BY accounts.name, billed.account_id, billed.p
 """
 
 
-async def load_annex(connection: Connection, document: TaxDocument) -> Annex:
+async def load_annex(connection: Connection, invoice: TaxDocument) -> Annex:
     """Empty unless it is an invoice of several orders. What was billed never changes, so neither does the annex."""
-    record = document.read_content()
+    record = invoice.read_content()
     if isinstance(record, CreditNoteRecord) or record.order_count == 1:
         return []
     accounts: dict[str, tuple[str, list[AnnexOrder], list[int]]] = {}
-    for row in await connection.fetch(LIST_ANNEX, document.id):
+    for row in await connection.fetch(LIST_ANNEX, invoice.id):
         _, orders, amounts = accounts.setdefault(row["account_id"], (row["name"], [], []))
         amounts.append(row["net_minor"])
         orders.append(
@@ -69,11 +69,11 @@ async def load_annex(connection: Connection, document: TaxDocument) -> Annex:
                 placed_on=row["placed_at"].astimezone(UTC).date().isoformat(),
                 reference=row["reference"],
                 quantity=format_tonnes(row["quantity_grams"]),
-                amount=format_money(row["net_minor"], document.currency),
+                amount=format_money(row["net_minor"], invoice.currency),
             )
         )
     return [
-        AnnexAccount(name, orders, format_money(sum(amounts), document.currency))
+        AnnexAccount(name, orders, format_money(sum(amounts), invoice.currency))
         for name, orders, amounts in accounts.values()
     ]
 

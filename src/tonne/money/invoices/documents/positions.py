@@ -25,7 +25,7 @@ _MAX_DECIMALS = 2
 _SLACK = Decimal("0.01")
 
 
-class Position(Struct, frozen=True):
+class XmlPosition(Struct, frozen=True):
     """A line or a fee of the record. `price` is that of `base_quantity`, or of one unit."""
 
     name: str
@@ -40,14 +40,14 @@ class Position(Struct, frozen=True):
     description: str | None = None
 
 
-class Allowance(Struct, frozen=True):
+class XmlAllowance(Struct, frozen=True):
     reason: str
     amount: str
     category: str
     rate: str | None
 
 
-class TaxGroup(Struct, frozen=True):
+class XmlTax(Struct, frozen=True):
     """One per category and rate: treatments that share a category are added up."""
 
     category: str
@@ -61,7 +61,7 @@ class TaxGroup(Struct, frozen=True):
         return _REASON_CODES.get(self.category)
 
 
-class Totals(Struct, frozen=True):
+class XmlTotals(Struct, frozen=True):
     """`due` is what is to be paid: the total less `prepaid`, with `rounding`, which is never above zero."""
 
     lines: Decimal
@@ -74,11 +74,11 @@ class Totals(Struct, frozen=True):
     due: Decimal
 
 
-class Parts(Struct, frozen=True):
-    positions: list[Position]
-    allowances: list[Allowance]
-    taxes: list[TaxGroup]
-    totals: Totals
+class XmlParts(Struct, frozen=True):
+    positions: list[XmlPosition]
+    allowances: list[XmlAllowance]
+    taxes: list[XmlTax]
+    totals: XmlTotals
     # Notes of the record and of its taxes, each once.
     notes: list[str]
     # The purchase order of the buyer, which is not a Leitweg-ID.
@@ -95,7 +95,7 @@ def is_electronic(record: InvoiceRecord) -> bool:
     return has_countries and DECIMALS[record.currency] <= _MAX_DECIMALS
 
 
-def parts_of(record: InvoiceRecord) -> Parts:
+def parts_of(record: InvoiceRecord) -> XmlParts:
     fees = [fee for fee in (record.fee, *record.more_fees) if Decimal(fee.amount)]
     entries: list[InvoiceLine | InvoiceFee] = [*record.lines, *fees]
     categories = {_CATEGORIES[entry.treatment] for entry in entries}
@@ -106,11 +106,11 @@ def parts_of(record: InvoiceRecord) -> Parts:
         return "E" if found == "O" and categories != {"O"} else found
 
     lines = [_position(line, category(line)) for line in record.lines]
-    charged = [Position(fee.label, "1", PIECE, fee.amount, fee.amount, category(fee), fee.rate) for fee in fees]
-    allowances = [Allowance(each.label, each.amount, category(each), each.rate) for each in record.allowances]
+    charged = [XmlPosition(fee.label, "1", PIECE, fee.amount, fee.amount, category(fee), fee.rate) for fee in fees]
+    allowances = [XmlAllowance(each.label, each.amount, category(each), each.rate) for each in record.allowances]
     positions = [*lines, *charged]
     notes = [record.note, *(tax.note for tax in record.taxes)]
-    return Parts(
+    return XmlParts(
         positions,
         allowances,
         _tax_groups(record, positions, allowances),
@@ -126,10 +126,10 @@ def order_number_of(buyer_reference: str | None, order_reference: str | None) ->
     return order_reference
 
 
-def _position(line: InvoiceLine, category: str) -> Position:
+def _position(line: InvoiceLine, category: str) -> XmlPosition:
     exact = Decimal(line.quantity) * Decimal(line.unit_price)
     is_exact = abs(exact - Decimal(line.amount)) <= _SLACK
-    return Position(
+    return XmlPosition(
         line.description,
         line.quantity,
         _UNITS[line.unit],
@@ -144,10 +144,10 @@ def _position(line: InvoiceLine, category: str) -> Position:
 
 
 def _tax_groups(
-    record: InvoiceRecord, positions: Sequence[Position], allowances: Sequence[Allowance]
-) -> list[TaxGroup]:
+    record: InvoiceRecord, positions: Sequence[XmlPosition], allowances: Sequence[XmlAllowance]
+) -> list[XmlTax]:
     nets: dict[tuple[str, str | None], Decimal] = {}
-    signed: list[tuple[int, Position | Allowance]] = [(1, each) for each in positions]
+    signed: list[tuple[int, XmlPosition | XmlAllowance]] = [(1, each) for each in positions]
     for sign, part in [*signed, *((-1, each) for each in allowances)]:
         place = part.category, part.rate if part.category == "S" else None
         nets[place] = nets.get(place, Decimal(0)) + sign * Decimal(part.amount)
@@ -156,15 +156,15 @@ def _tax_groups(
         taxes = [tax for tax in record.taxes if _CATEGORIES[tax.treatment] == category]
         charged = [Decimal(tax.tax) for tax in taxes if category == "S" and tax.rate == rate]
         reason = next((each.note for each in taxes if each.note), _REASONS.get(category))
-        groups.append(TaxGroup(category, rate, net, sum(charged, Decimal(0)), None if category == "S" else reason))
+        groups.append(XmlTax(category, rate, net, sum(charged, Decimal(0)), None if category == "S" else reason))
     return groups
 
 
-def _totals(record: InvoiceRecord, positions: Sequence[Position], allowances: Sequence[Allowance]) -> Totals:
+def _totals(record: InvoiceRecord, positions: Sequence[XmlPosition], allowances: Sequence[XmlAllowance]) -> XmlTotals:
     lines, allowed, total = _sum(positions), _sum(allowances), Decimal(record.total)
     prepaid = Decimal(0) if record.paid_on is None else total
     rounding = Decimal(record.rounding or 0)
-    return Totals(
+    return XmlTotals(
         lines,
         allowed,
         lines - allowed,
@@ -176,5 +176,5 @@ def _totals(record: InvoiceRecord, positions: Sequence[Position], allowances: Se
     )
 
 
-def _sum(parts: Sequence[Position | Allowance]) -> Decimal:
+def _sum(parts: Sequence[XmlPosition | XmlAllowance]) -> Decimal:
     return sum((Decimal(part.amount) for part in parts), Decimal(0))

@@ -13,11 +13,11 @@ from tonne.money.invoices.documents.positions import (
     SEPA_TRANSFER,
     TRANSFER,
     TYPE_CODES,
-    Allowance,
-    Parts,
-    Position,
-    TaxGroup,
-    Totals,
+    XmlAllowance,
+    XmlParts,
+    XmlPosition,
+    XmlTax,
+    XmlTotals,
     parts_of,
 )
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceSeller, PostalAddress
@@ -57,7 +57,7 @@ def ubl_xml(record: InvoiceRecord, chosen: EInvoiceFormat) -> bytes:
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
 
-def _add_header(root: etree._Element, record: InvoiceRecord, parts: Parts, chosen: EInvoiceFormat) -> None:
+def _add_header(root: etree._Element, record: InvoiceRecord, parts: XmlParts, chosen: EInvoiceFormat) -> None:
     is_credit = record.document == "credit_note"
     add(root, "cbc:CustomizationID", _CUSTOMIZATIONS[chosen])
     add(root, "cbc:ProfileID", _PROFILE)
@@ -168,7 +168,7 @@ def _add_payment_means(root: etree._Element, record: InvoiceRecord, chosen: EInv
             add(add(account, "cac:FinancialInstitutionBranch"), "cbc:ID", bank.bic.replace(" ", ""))
 
 
-def _add_allowance(root: etree._Element, allowance: Allowance, currency: str) -> None:
+def _add_allowance(root: etree._Element, allowance: XmlAllowance, currency: str) -> None:
     element = add(root, "cac:AllowanceCharge")
     add(element, "cbc:ChargeIndicator", "false")
     add(element, "cbc:AllowanceChargeReason", allowance.reason)
@@ -176,7 +176,7 @@ def _add_allowance(root: etree._Element, allowance: Allowance, currency: str) ->
     _add_category(element, "cac:TaxCategory", allowance.category, allowance.rate)
 
 
-def _add_taxes(root: etree._Element, record: InvoiceRecord, parts: Parts) -> None:
+def _add_taxes(root: etree._Element, record: InvoiceRecord, parts: XmlParts) -> None:
     total = add(root, "cac:TaxTotal")
     _add_amount(total, "cbc:TaxAmount", parts.totals.tax, record.currency)
     for group in parts.taxes:
@@ -189,7 +189,7 @@ def _add_taxes(root: etree._Element, record: InvoiceRecord, parts: Parts) -> Non
 
 
 def _add_category(
-    parent: etree._Element, name: str, category: str, rate: str | None, group: TaxGroup | None = None
+    parent: etree._Element, name: str, category: str, rate: str | None, group: XmlTax | None = None
 ) -> None:
     element = add(parent, name)
     add(element, "cbc:ID", category)
@@ -203,7 +203,7 @@ def _add_category(
     add(add(element, "cac:TaxScheme"), "cbc:ID", "VAT")
 
 
-def _add_totals(root: etree._Element, record: InvoiceRecord, totals: Totals) -> None:
+def _add_totals(root: etree._Element, record: InvoiceRecord, totals: XmlTotals) -> None:
     total, currency = add(root, "cac:LegalMonetaryTotal"), record.currency
     _add_amount(total, "cbc:LineExtensionAmount", totals.lines, currency)
     _add_amount(total, "cbc:TaxExclusiveAmount", totals.net, currency)
@@ -217,7 +217,7 @@ def _add_totals(root: etree._Element, record: InvoiceRecord, totals: Totals) -> 
     _add_amount(total, "cbc:PayableAmount", totals.due, currency)
 
 
-def _add_position(root: etree._Element, number: int, position: Position, currency: str, *, is_credit: bool) -> None:
+def _add_position(root: etree._Element, number: int, position: XmlPosition, currency: str, *, is_credit: bool) -> None:
     kind = "Credited" if is_credit else "Invoiced"
     line = add(root, f"cac:{'CreditNote' if is_credit else 'Invoice'}Line")
     add(line, "cbc:ID", str(number))
