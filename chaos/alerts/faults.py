@@ -194,9 +194,12 @@ async def job_fails(scene: Scene) -> AsyncIterator[None]:
         await cluster.execute(STOP_FAILING)
 
 
-@fault("database-slow", "TonneRequestsSlow", within_min=30)
+@fault("database-slow", "TonneRequestsSlow", within_min=30, lasts_min=0.5, is_slow=True)
 async def database_slow(scene: Scene) -> AsyncIterator[None]:
-    """The processes of the database are stopped most of the time, as on a machine that lacks CPU time."""
+    """The processes of the database are stopped most of the time, as on a machine that lacks CPU time.
+
+    With slower rules: with the fast ones, each stop is as long as a transaction that blocks others.
+    """
     slowing = asyncio.create_task(_slow_down(scene))
     try:
         yield

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonne.platform.db.group_commit import MAX_BATCH, GroupCommit, NotWritten, QueueTimeout
+from tonne.platform.db.group_commit import (
+    CROWDED,
+    MAX_BATCH,
+    MAX_WAITING,
+    GroupCommit,
+    NotWritten,
+    QueueFull,
+    QueueTimeout,
+)
 
 
 class Item(NamedTuple):
@@ -32,15 +40,16 @@ class Writer:
         self.group: GroupCommit[Item, int] = GroupCommit(self._write_batch, self._write_alone, wait_s=wait_s)
         self.gate = asyncio.Event()
         self.gate.set()
-        # Items with these numbers wait until their event is set.
+        # Items with these numbers, written alone, or batches that begin with them, wait until their event is set.
         self.held: dict[int, asyncio.Event] = {}
+        self.held_batches: dict[int, asyncio.Event] = {}
         self.error: Exception | None = None
         self.batches: list[list[int]] = []
         self.written: Counter[int] = Counter()
 
     async def _write_batch(self, batch: Sequence[Item]) -> list[int | NotWritten]:
         self.batches.append([item.number for item in batch])
-        await self.gate.wait()
+        await self.held_batches.get(batch[0].number, self.gate).wait()
         if self.error is not None:
             raise self.error
         self.written.update(item.number for item in batch if item.in_batch is None)
@@ -83,15 +92,43 @@ async def test_items_that_are_ready_at_once_share_the_first_batch() -> None:
     assert writer.batches == [[0, 1, 2, 3, 4]]
 
 
-async def test_lanes_take_turns_when_not_all_items_fit_into_a_batch() -> None:
+async def test_items_of_one_lane_are_written_in_order_in_full_batches() -> None:
     writer = Writer()
-    flood = [Item("flood", number) for number in range(3 * MAX_BATCH)]
-    few = [Item(f"lane {number}", 1000 + number) for number in range(3)]
-    await asyncio.gather(*writer.start(*flood, *few))
-    assert {item.number for item in few} <= set(writer.batches[0])
-    assert [len(batch) for batch in writer.batches] == [MAX_BATCH, MAX_BATCH, MAX_BATCH, 3]
-    written = [number for batch in writer.batches for number in batch if number < 1000]
-    assert written == sorted(written), "within a lane they are written in order"
+    await asyncio.gather(*writer.start(*(Item("flood", number) for number in range(3 * MAX_BATCH))))
+    assert [len(batch) for batch in writer.batches] == [MAX_BATCH] * 3
+    assert [number for batch in writer.batches for number in batch] == list(range(3 * MAX_BATCH))
+
+
+async def test_a_crowded_lane_is_written_in_small_batches_of_its_own_which_the_others_do_not_wait_for() -> None:
+    writer = Writer()
+    writer.gate.clear()
+    writer.held_batches = {1000: asyncio.Event()}
+    flood = writer.start(*(Item("flood", number) for number in range(3 * CROWDED)))
+    few = writer.start(*(Item(f"lane {number}", 1000 + number) for number in range(3)))
+    await _until_started(writer, 2)
+    assert sorted(writer.batches) == [list(range(CROWDED)), [1000, 1001, 1002]]
+    # They come while the batch of the crowded lane is still being written.
+    writer.held_batches[1000].set()
+    await asyncio.gather(*few)
+    late = writer.start(Item("lane 0", 2000), Item("lane 1", 2001))
+    await _until_started(writer, 3)
+    assert writer.batches[2] == [2000, 2001]
+    writer.gate.set()
+    await asyncio.gather(*flood, *late)
+    assert [number for batch in writer.batches for number in batch if number < 1000] == list(range(3 * CROWDED))
+
+
+async def test_items_that_would_wait_too_long_are_refused_at_once() -> None:
+    writer = Writer()
+    writer.gate.clear()
+    tasks = writer.start(Item("flood", 0))
+    await _until_started(writer, 1)
+    tasks += writer.start(*(Item("flood", number) for number in range(1, MAX_WAITING + 2)), Item("another", 9_000))
+    results = asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(0)
+    writer.gate.set()
+    refused = [isinstance(result, QueueFull) for result in await results]
+    assert refused == [False] * (MAX_WAITING + 1) + [True, False]
 
 
 async def test_more_lanes_than_fit_into_a_batch_all_get_their_turn() -> None:

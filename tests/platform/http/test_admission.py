@@ -101,6 +101,44 @@ async def test_a_queue_is_bounded_in_length_and_time(monkeypatch: pytest.MonkeyP
     assert shares._running == 0
 
 
+async def test_in_a_crowded_process_each_payer_has_one_place() -> None:
+    """The steps of what runs delay the others, although places are free."""
+    shares = Admission(10, 3, 60)
+
+    async def enter(name: str, number: int) -> int:
+        """How many of them were admitted at once."""
+        tasks = [asyncio.create_task(shares.enter(name)) for _ in range(number)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        admitted = [task.cancel() for task in tasks].count(False)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return admitted
+
+    async def be_busy(name: str) -> None:
+        await shares.enter(name)
+        await asyncio.sleep(0.11)
+        shares.leave(name, 100 * MS, loop_ns=100 * MS)
+
+    def leave(name: str, number: int) -> None:
+        for _ in range(number):
+            shares.leave(name, 0)
+
+    # Busy, and alone.
+    await be_busy("tenant")
+    assert await enter("tenant", 5) == 3
+    leave("tenant", 3)
+    # Another one comes.
+    await shares.enter("another")
+    shares.leave("another", 0)
+    assert await enter("tenant", 5) == 1
+    assert await enter("another", 5) == 1
+    leave("tenant", 1)
+    leave("another", 1)
+    # It ends by itself.
+    await asyncio.sleep(1.01)
+    assert await enter("tenant", 5) == 3
+
+
 async def test_requests_without_a_place_wait_only_while_others_wait() -> None:
     shares = Admission(1, 1, 60)
     await shares.enter("busy")
@@ -180,8 +218,8 @@ async def test_work_in_threads_is_charged_takes_turns_and_is_bounded(monkeypatch
         go.set()
         await asyncio.gather(first, second)
     assert refused.value.headers["Retry-After"]
-    # Those that wait hold no place.
-    assert freed == ["second", "third"]
+    # Neither those that run nor those that wait hold a place.
+    assert freed == ["first", "second", "third"]
     assert costs["first"].ns > 0 < costs["second"].ns
     assert costs["third"].ns == 0
 
@@ -274,3 +312,21 @@ async def test_people_who_are_signed_in_are_charged_themselves_and_not_their_net
             await ann.get("/dashboard/you")
         await bea.get("/dashboard/sign-in")
         assert charged[2:] == ["203.0.113.9"] * 4
+
+
+async def test_strangers_pay_more_than_those_who_are_known(
+    services: Services, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crowd of anonymous addresses must not have most of a busy process."""
+    paid, left = dict[str, tuple[int, int]](), services.admission.leave
+
+    def leave(name: str, cost: int, *, loop_ns: int = 0, takes_place: bool = True) -> None:
+        paid[name] = cost, loop_ns
+        left(name, cost, loop_ns=loop_ns, takes_place=takes_place)
+
+    monkeypatch.setattr(services.admission, "leave", leave)
+    await api.get("/v1/orders")
+    await api.http.get("/verify")
+    (cost, loop_ns), (cost_of_stranger, loop_ns_of_stranger) = paid.values()
+    assert 0 < loop_ns <= cost
+    assert cost_of_stranger >= 8 * loop_ns_of_stranger > 0

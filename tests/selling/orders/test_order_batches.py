@@ -1,5 +1,7 @@
 """Batches of orders: each is placed or refused on its own."""
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -9,7 +11,9 @@ from tests.support.api_client import ApiClient, codes
 from tests.support.command import Operator
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.platform.db import group_commit
 from tonne.platform.settings.settings import Settings
+from tonne.selling.orders.placing.place_orders import PlaceOrders
 
 BATCH = "/v1/orders/batch"
 TONNE = {"mass": {"amount": "1", "unit": "t"}}
@@ -114,3 +118,38 @@ class TestRateLimit:
         refused = await api.post(BATCH, {"orders": [TONNE] * 4})
         assert (refused.status_code, codes(refused)) == (429, ["rate_limited"])
         assert int(refused.headers["retry-after"]) > 100
+
+
+async def test_others_get_the_event_loop_while_a_batch_is_read(
+    api: ApiClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each order takes a quarter of a millisecond until it waits for its transaction."""
+    turns, begun = 0, [0]
+    place = services.place_orders.place
+
+    async def count(*args: Any, **kwargs: Any) -> Any:
+        begun.append(turns)
+        return await place(*args, **kwargs)
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(PlaceOrders, "place", lambda _, *args, **kwargs: count(*args, **kwargs))
+    others = asyncio.create_task(take_turns())
+    try:
+        assert {each["status"] for each in await results(api, {"orders": [TONNE] * 100})} == {201}
+    finally:
+        others.cancel()
+    assert max(Counter(begun).values()) <= 4
+
+
+async def test_orders_beyond_the_queue_of_an_organisation_are_refused_one_by_one(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "MAX_WAITING", 8)
+    found = Counter(each["status"] for each in await results(api, {"orders": [TONNE] * 100}))
+    assert set(found) == {201, 429}
+    assert found[201] >= 8

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 
 import structlog
 
@@ -117,5 +118,7 @@ def create_app() -> AsgiApp:
     settings = load_settings(os.environ)
     configure_logs(settings.log_level, "api")
     stop_with_parent()
+    # Until the event loop gets the interpreter back from a thread that computes.
+    sys.setswitchinterval(0.001)
     start_telemetry(settings, "api")
     return build_app(Services(Database(settings.database_url, settings), settings))

@@ -20,6 +20,12 @@ from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import CounterFamily, HistogramFamily, Metric
 
 MAX_BATCH = 64
+# A lane with more items than this is written apart while others have items, in batches of this size: its items would
+# delay theirs, and its lock is often held.
+CROWDED = 16
+SHARED_FOR_S = 1.0
+# Items of one lane that wait. More are refused at once: they would only wait for their time limit.
+MAX_WAITING = 500
 # An item that waits for a lock for longer no longer delays the items of others.
 LOCK_WITHIN_S = 0.1
 _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -31,6 +37,10 @@ _log = structlog.get_logger()
 
 class QueueTimeout(asyncpg.InterfaceError):
     """An item was not taken into a batch in time."""
+
+
+class QueueFull(Exception):
+    """Too many items of the same lane wait."""
 
 
 class NotWritten(Enum):
@@ -59,6 +69,7 @@ class GroupCommit(Generic[Item, Result]):
 
     A lane names the lock that items share, such as a stream of events. Lanes take turns if more items wait than fit
     into a batch. Items of a lane whose lock is held elsewhere wait until those that left a batch for it are done.
+    Lanes with many items have a batch at a time of their own.
     """
 
     def __init__(
@@ -74,10 +85,13 @@ class GroupCommit(Generic[Item, Result]):
         self._wait_s = wait_s
         self._timer: SharedTimer[_Member[Item, Result]] = SharedTimer(wait_s, self._expire)
         self._waiting: dict[str, deque[_Member[Item, Result]]] = {}
-        # How many items of a lane are being written alone because of its lock.
+        # How many tasks a lane waits for: its batch, and items that are written alone because of its lock.
         self._locked: dict[str, int] = {}
-        # A batch is being written, or is about to be.
-        self._is_busy = False
+        # The lane of the newest item, and until when several lanes are in use.
+        self._newest: str | None = None
+        self._shared_until = 0.0
+        # Batches that are being written, or about to be: of crowded lanes, of the others.
+        self._busy: set[bool] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         # Without a request: a batch belongs to several.
         self._context = contextvars.copy_context()
@@ -91,11 +105,18 @@ class GroupCommit(Generic[Item, Result]):
         return self._sizes, self._left
 
     async def write(self, lane: str, item: Item) -> Result:
-        """The result, after the commit. Raises QueueTimeout if no batch took the item in time."""
-        member: _Member[Item, Result] = _Member(lane, item, asyncio.get_running_loop().create_future())
+        """The result, after the commit. Raises QueueFull, and QueueTimeout if no batch took the item in time."""
+        loop = asyncio.get_running_loop()
+        if lane != self._newest:
+            if self._newest is not None:
+                self._shared_until = loop.time() + SHARED_FOR_S
+            self._newest = lane
+        member: _Member[Item, Result] = _Member(lane, item, loop.create_future())
         waiting = self._waiting.get(lane)
         if waiting is None:
             waiting = self._waiting[lane] = deque()
+        elif len(waiting) >= MAX_WAITING:
+            raise QueueFull
         waiting.append(member)
         self._start()
         limit = self._timer.start(member)
@@ -111,7 +132,7 @@ class GroupCommit(Generic[Item, Result]):
 
     async def drain(self) -> None:
         """Until everything that waits is written."""
-        while self._is_busy or self._tasks:
+        while self._busy or self._tasks:
             await (asyncio.wait(self._tasks) if self._tasks else asyncio.sleep(0))
 
     def _expire(self, member: _Member[Item, Result]) -> None:
@@ -120,25 +141,27 @@ class GroupCommit(Generic[Item, Result]):
             member.result.set_exception(QueueTimeout(f"the request was not processed within {self._wait_s} s"))
 
     def _start(self) -> None:
-        if not self._is_busy:
-            self._is_busy = True
-            # Not at once: all requests that are ready now share the first batch.
-            asyncio.get_running_loop().call_soon(self._start_next, context=self._context)
+        for crowded in (False, True):
+            if crowded not in self._busy:
+                self._busy.add(crowded)
+                # Not at once: all requests that are ready now share the first batch.
+                asyncio.get_running_loop().call_soon(self._start_next, crowded, context=self._context)
 
-    def _start_next(self) -> None:
-        batch = self._take()
+    def _start_next(self, crowded: bool) -> None:
+        batch = self._take(crowded=crowded)
         if not batch:
-            self._is_busy = False
+            self._busy.discard(crowded)
             return
         self._sizes.of().observe(len(batch))
         if len(batch) > 1:
-            self._start_task(self._run_batch(batch), self._context.copy()).add_done_callback(
-                lambda _: self._start_next()
-            )
+            task = self._start_task(self._run_batch(batch), self._context.copy())
+            for lane in {member.lane for member in batch}:
+                self._lock(lane, task)
+            task.add_done_callback(lambda _: self._start_next(crowded))
             return
         # One item needs fewer statements alone. The next batch waits for it, but not for a lock.
         task = self._start_task(self._run_alone(batch[0]), batch[0].context)
-        turn = _Turn(self._start_next)
+        turn = _Turn(lambda: self._start_next(crowded))
         task.add_done_callback(lambda _: turn.end())
         asyncio.get_running_loop().call_later(LOCK_WITHIN_S, self._end_turn, turn, batch[0].lane, task)
 
@@ -153,12 +176,18 @@ class GroupCommit(Generic[Item, Result]):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _take(self) -> list[_Member[Item, Result]]:
+    def _take(self, *, crowded: bool) -> list[_Member[Item, Result]]:
         """The next batch: one item of each lane in turn. Requests that no longer wait are skipped."""
         batch: list[_Member[Item, Result]] = []
-        lanes = [lane for lane in self._waiting if lane not in self._locked]
-        while lanes and len(batch) < MAX_BATCH:
-            for lane in lanes[: MAX_BATCH - len(batch)]:
+        is_shared = asyncio.get_running_loop().time() < self._shared_until
+        lanes = [
+            lane
+            for lane, waiting in self._waiting.items()
+            if lane not in self._locked and (is_shared and len(waiting) > CROWDED) == crowded
+        ]
+        size = CROWDED if crowded else MAX_BATCH
+        while lanes and len(batch) < size:
+            for lane in lanes[: size - len(batch)]:
                 member = self._waiting[lane].popleft()
                 if not member.result.done():
                     batch.append(member)

@@ -16,7 +16,7 @@ from tonne.platform.http import errors
 from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.client_address import forwarded_for, limit_name
-from tonne.platform.http.limits.admission import Admission
+from tonne.platform.http.limits.admission import ANONYMOUS_FACTOR, Admission, Payer
 from tonne.platform.http.limits.rate_limit import Quota, rate_limited
 from tonne.platform.http.permissions import FULL_ACCESS
 from tonne.platform.http.refusals import refusal_for
@@ -25,6 +25,7 @@ from tonne.platform.http.route import JSON, MAX_BODY_BYTES, READING_METHODS, Acc
 from tonne.platform.http.router import Resource, Router
 from tonne.platform.process.cost import COST, Cost, Metered
 from tonne.platform.process.shared_timer import SharedTimer
+from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 
 BODY_WITHIN_S = 10.0
@@ -150,10 +151,7 @@ class Application:
                 request.check_query({parameter.name for parameter in route.query})
             if route.path in _OPERATOR_PATHS:
                 return await self._call(route, request, seen)
-            payer = None if route.find_payer is None else route.find_payer(request)
-            if payer is None:
-                payer = limit_name(client) if scope is None else scope.organisation_id
-            return await self._call_admitted(route, request, seen, payer)
+            return await self._call_admitted(route, request, seen, _payer_of(route, request, scope))
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
             refusal = refusal_for(error)
             notes: RequestNotes | None = seen.get("notes")
@@ -170,26 +168,30 @@ class Application:
             del refusal
             return response
 
-    async def _call_admitted(self, route: Route, request: Request, seen: dict[str, Any], payer: str) -> Response:
-        await self._admission.enter(payer, takes_place=route.takes_fair_share)
+    async def _call_admitted(self, route: Route, request: Request, seen: dict[str, Any], payer: Payer) -> Response:
+        await self._admission.enter(payer.name, takes_place=route.takes_fair_share)
         response = await self._charge(payer, self._call(route, request, seen), has_place=route.takes_fair_share)
         if response.stream is not None:
-            await self._admission.enter(payer)
+            await self._admission.enter(payer.name)
             first = await self._charge(payer, _next(response.stream))
             response.stream = self._send_parts(payer, first, response.stream)
         return response
 
-    async def _charge(self, payer: str, work: Coroutine[Any, Any, T], *, has_place: bool = True) -> T:
+    async def _charge(self, payer: Payer, work: Coroutine[Any, Any, T], *, has_place: bool = True) -> T:
         """What has been admitted."""
-        cost = Cost(payer, partial(self._admission.leave, payer, 0) if has_place else None)
+        name, factor = payer
+        cost = Cost(name, partial(self._admission.leave, name, 0) if has_place else None)
         token = COST.set(cost)
         try:
             return await Metered(work, cost)
         finally:
             COST.reset(token)
-            self._admission.leave(payer, cost.ns, takes_place=cost.give_back is not None)
+            has_place = cost.give_back is not None
+            self._admission.leave(name, cost.ns * factor, loop_ns=cost.loop_ns, takes_place=has_place)
 
-    async def _send_parts(self, payer: str, part: bytes | None, others: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async def _send_parts(
+        self, payer: Payer, part: bytes | None, others: AsyncGenerator[bytes]
+    ) -> AsyncGenerator[bytes]:
         """Each part waits for its turn; the time in which a slow client reads it is free."""
         async with aclosing(others):
             while part is not None:
@@ -197,11 +199,11 @@ class Application:
                 await self._enter_again(payer)
                 part = await self._charge(payer, _next(others))
 
-    async def _enter_again(self, payer: str) -> None:
+    async def _enter_again(self, payer: Payer) -> None:
         """A file that has begun is not cut off because others wait."""
         while True:
             try:
-                return await self._admission.enter(payer)
+                return await self._admission.enter(payer.name)
             except errors.RateLimited:
                 await asyncio.sleep(_PART_RETRY_S)
 
@@ -260,6 +262,13 @@ class Application:
         finally:
             limit.end()
             _subtract(self._not_begun, name, 1)
+
+
+def _payer_of(route: Route, request: Request, scope: Scope | None) -> Payer:
+    if scope is not None:
+        return Payer(scope.organisation_id)
+    known = None if route.find_payer is None else route.find_payer(request)
+    return Payer(limit_name(request.client), ANONYMOUS_FACTOR) if known is None else Payer(known)
 
 
 async def _next(parts: AsyncGenerator[bytes]) -> bytes | None:

@@ -18,10 +18,12 @@ T = TypeVar("T")
 class Cost:
     """`payer` is who is charged. `give_back` gives the place of the request to another one; it needs none any more."""
 
-    __slots__ = ("give_back", "ns", "payer")
+    __slots__ = ("give_back", "loop_ns", "ns", "payer")
 
     def __init__(self, payer: str = "", give_back: Callable[[], None] | None = None) -> None:
         self.ns = 0
+        # The part of `ns` that the event loop was busy.
+        self.loop_ns = 0
         self.payer = payer
         self.give_back = give_back
 
@@ -49,11 +51,19 @@ class Metered(Generic[T]):
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             finally:
-                cost.ns += perf_counter_ns() - started
+                took = perf_counter_ns() - started
+                cost.ns += took
+                cost.loop_ns += took
             try:
                 step, value = coroutine.send, (yield waits_for)
             except BaseException as error:  # noqa: BLE001 - the coroutine gets it
                 step, value = coroutine.throw, error
+
+
+async def as_part(work: Coroutine[Any, Any, T]) -> T:
+    """What a request does in a task of its own, which is charged to it."""
+    cost = COST.get()
+    return await (work if cost is None else Metered(work, cost))
 
 
 def give_place_back() -> None:
@@ -89,3 +99,4 @@ async def run_shared(work: Coroutine[Any, Any, T], contexts: Iterable[Context]) 
     finally:
         for each in costs:
             each.ns += shared.ns // len(costs)
+            each.loop_ns += shared.loop_ns // len(costs)

@@ -5,6 +5,8 @@ import gc
 
 # Parameters of glibc's mallopt.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+# A collection stops the process for half a microsecond per object.
+_YOUNG = (5_000, 5, 100)
 _KEEP_BYTES = 32 * 1024 * 1024
 
 
@@ -15,6 +17,7 @@ def freeze_startup_objects() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_YOUNG)
     _keep_freed_memory()
 
 

@@ -34,11 +34,14 @@ class Turns:
 
     @asynccontextmanager
     async def take(self, asker: str) -> AsyncIterator[None]:
-        """Raises RateLimited at once, or as soon as the place is lost."""
+        """Raises RateLimited at once, or as soon as the place is lost.
+
+        What runs in a thread delays no other request of the asker, which may have one place only.
+        """
+        give_place_back()
         if self._free:
             self._free -= 1
         else:
-            give_place_back()
             await self._wait(asker)
         try:
             yield

@@ -1,7 +1,7 @@
 """The endpoint that places up to 100 orders at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -12,7 +12,7 @@ from tonne.platform.http.errors import STATUS, FaultOut, documented
 from tonne.platform.http.json_body import MAX_BATCH_VALUES, Document, read
 from tonne.platform.http.refusals import refusal_of_item
 from tonne.platform.http.route import Request, Response, json_response
-from tonne.platform.process.cost import in_thread
+from tonne.platform.process.cost import as_part, in_thread
 from tonne.platform.values.context import Scope
 from tonne.platform.values.errors import Fault, Invalid, TonneError
 from tonne.selling.accounts.directory import AccountDirectory
@@ -26,6 +26,8 @@ from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.schemas import OrderOut
 
 MAX_ORDERS = 100
+# Each takes a quarter of a millisecond until it waits for its transaction.
+STARTED_AT_ONCE = 4
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 
@@ -132,8 +134,20 @@ class BatchEndpoints(Struct, frozen=True):
             # In their order, so that the first orders use up what is left of a limit.
             results = [await self._place(request, *each) for each in placing]
         else:
-            results = await asyncio.gather(*(self._place(request, *each) for each in placing))
+            results = await self._place_together(request, placing)
         return json_response(OrderBatchOut(results))
+
+    async def _place_together(
+        self, request: Request, placing: Sequence[tuple[bytes, object, str | None]]
+    ) -> list[OrderResultOut]:
+        """All may share transactions. Others get the event loop after every few orders that are read."""
+        async with asyncio.TaskGroup() as tasks:
+            started = []
+            for number, each in enumerate(placing, 1):
+                started.append(tasks.create_task(as_part(self._place(request, *each))))
+                if number % STARTED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        return [task.result() for task in started]
 
     async def _place(self, request: Request, raw: bytes, members: object, default_key: str | None) -> OrderResultOut:
         if not isinstance(members, dict):

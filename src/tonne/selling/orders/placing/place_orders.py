@@ -10,11 +10,12 @@ from msgspec import structs
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import DATABASE_ERRORS
-from tonne.platform.db.group_commit import LOCK_WITHIN_S, GroupCommit, NotWritten
+from tonne.platform.db.group_commit import LOCK_WITHIN_S, GroupCommit, NotWritten, QueueFull
 from tonne.platform.db.idempotency import Idempotency, create_once
 from tonne.platform.events.log import append_to_streams, list_unlocked_streams
 from tonne.platform.events.notification import Notifier, Stream
 from tonne.platform.http.limits.fair_share import FairShare
+from tonne.platform.http.limits.rate_limit import Quota, rate_limited
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import Metric
 from tonne.platform.settings.settings import Settings
@@ -151,6 +152,8 @@ async def _write(
 
 # A transaction that the database ended to resolve a deadlock is tried again: it has changed nothing.
 _DEADLOCK_RETRIES = 2
+_RETRY_AFTER_S = 2.0
+_TOO_MANY = "Too many orders of your organisation wait to be placed. Wait for the number of seconds in Retry-After."
 
 
 class PlaceOrders:
@@ -208,7 +211,10 @@ class PlaceOrders:
         if limits or request.user is not None or request.quote_id is not None:
             # Limits are counted, audit entries written and quotes used with each order alone.
             return await self._group.write_apart(requested)
-        return await self._group.write(f"{scope.organisation_id} {scope.mode}", requested)
+        try:
+            return await self._group.write(f"{scope.organisation_id} {scope.mode}", requested)
+        except QueueFull:
+            raise rate_limited(Quota(allowed=False, remaining=0, retry_after_s=_RETRY_AFTER_S), _TOO_MANY) from None
 
     async def drain(self) -> None:
         """Until all orders that were accepted are placed."""
