@@ -2,12 +2,22 @@
 
 from typing import Any
 
+from msgspec import Struct
+
+from tonne.apps.dashboard.document_files import download
 from tonne.apps.dashboard.einvoice_form import CHOICES, read_einvoice
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import Form, MemberViewer
+from tonne.money.invoices.documents.einvoice_fields import missing_of_buyer, missing_of_seller
 from tonne.money.invoices.documents.held_back import missing_details
+from tonne.money.invoices.documents.parties import buyer_of, seller_of
+from tonne.money.invoices.documents.pdf import invoice_pdf
+from tonne.money.invoices.documents.preview import preview_record
 from tonne.money.invoices.documents.tax_notes import tax_note
+from tonne.money.invoices.store import find_billed_organisation
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment, format_rate
 from tonne.platform.values.context import replace
 from tonne.platform.values.einvoice import is_leitweg_id
@@ -33,7 +43,10 @@ _TREATMENTS = {
 
 class TaxPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
-        return OrganisationSection(pages={"/tax": (self.show, Right.MONEY)}, forms={"/tax": (self.save, Right.MONEY)})
+        return OrganisationSection(
+            pages={"/tax": (self.show, Right.MONEY), "/tax/preview.pdf": (self.preview, Right.MONEY)},
+            forms={"/tax": (self.save, Right.MONEY)},
+        )
 
     async def show(self, viewer: MemberViewer) -> Response:
         profile = await self.database.run(find_tax_profile, viewer.organisation_id)
@@ -58,6 +71,12 @@ class TaxPage(DashboardPage, frozen=True):
             return await self._page(viewer, profile, form, form.value("then"))
         return see_other(f"{viewer.base}/buy" if form.value("then") == "buy" else f"{viewer.base}/tax?done=address")
 
+    async def preview(self, viewer: MemberViewer) -> Response:
+        """How the next invoice would look."""
+        organisation = await self.database.run(find_billed_organisation, viewer.organisation_id)
+        record = preview_record(organisation, self.settings, self.today(), language=DEFAULT_LANGUAGE)
+        return download(await in_turn(invoice_pdf, record), "preview.pdf")
+
     async def _page(self, viewer: MemberViewer, profile: TaxProfile, form: Form, then: str) -> Response:
         async with self.database.connection() as connection:
             details = await require_organisation(connection, viewer.organisation_id)
@@ -79,8 +98,28 @@ class TaxPage(DashboardPage, frozen=True):
             note=tax_note(terms.treatment, profile, self.settings, DEFAULT_LANGUAGE),
             check=check,
             formats=CHOICES,
+            electronic=_electronic(profile, self.settings),
             is_leitweg_id=is_leitweg_id(profile.buyer_reference or "") and profile.einvoice is None,
         )
+
+
+class _Electronic(Struct, frozen=True):
+    """What an electronic invoice of the organisation would state, and what it waits for."""
+
+    label: str
+    seller: str | None
+    buyer: str | None
+    missing: tuple[str, ...]
+    seller_is_missing: bool
+
+
+def _electronic(profile: TaxProfile, settings: Settings) -> _Electronic | None:
+    if profile.einvoice is None:
+        return None
+    buyer, seller = buyer_of("", "", profile, DEFAULT_LANGUAGE), seller_of(settings)
+    missing = missing_of_buyer(buyer, profile.einvoice, "of the order")
+    lacks_seller = bool(missing_of_seller(seller, profile.einvoice))
+    return _Electronic(dict(CHOICES)[profile.einvoice], seller.endpoint, buyer.endpoint, missing, lacks_seller)
 
 
 def is_country_fixed(profile: TaxProfile) -> bool:
