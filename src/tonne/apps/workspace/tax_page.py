@@ -2,22 +2,19 @@
 
 from typing import Any
 
-from msgspec import Struct
-
 from tonne.apps.dashboard.document_files import download
 from tonne.apps.dashboard.einvoice_form import CHOICES, read_einvoice
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import Form, MemberViewer
-from tonne.money.invoices.documents.einvoice_fields import missing_of_buyer, missing_of_seller
+from tonne.money.invoices.documents.einvoice_fields import missing_of_seller
 from tonne.money.invoices.documents.held_back import missing_details
-from tonne.money.invoices.documents.parties import buyer_of, seller_of
+from tonne.money.invoices.documents.parties import seller_of
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.preview import preview_record
 from tonne.money.invoices.documents.tax_notes import tax_note
 from tonne.money.invoices.store import find_billed_organisation
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
-from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment, format_rate
 from tonne.platform.values.context import replace
 from tonne.platform.values.einvoice import is_leitweg_id
@@ -98,28 +95,12 @@ class TaxPage(DashboardPage, frozen=True):
             note=tax_note(terms.treatment, profile, self.settings, DEFAULT_LANGUAGE),
             check=check,
             formats=CHOICES,
-            electronic=_electronic(profile, self.settings),
+            format=dict(CHOICES).get(profile.einvoice or ""),
+            seller_endpoint=self.settings.seller_endpoint,
+            is_seller_ready=profile.einvoice is None
+            or not missing_of_seller(seller_of(self.settings), profile.einvoice),
             is_leitweg_id=is_leitweg_id(profile.buyer_reference or "") and profile.einvoice is None,
         )
-
-
-class _Electronic(Struct, frozen=True):
-    """What an electronic invoice of the organisation would state, and what it waits for."""
-
-    label: str
-    seller: str | None
-    buyer: str | None
-    missing: tuple[str, ...]
-    seller_is_missing: bool
-
-
-def _electronic(profile: TaxProfile, settings: Settings) -> _Electronic | None:
-    if profile.einvoice is None:
-        return None
-    buyer, seller = buyer_of("", "", profile, DEFAULT_LANGUAGE), seller_of(settings)
-    missing = missing_of_buyer(buyer, profile.einvoice, "of the order")
-    lacks_seller = bool(missing_of_seller(seller, profile.einvoice))
-    return _Electronic(dict(CHOICES)[profile.einvoice], seller.endpoint, buyer.endpoint, missing, lacks_seller)
 
 
 def is_country_fixed(profile: TaxProfile) -> bool:

