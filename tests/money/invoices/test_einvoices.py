@@ -90,7 +90,7 @@ async def test_mail_download_and_command_have_the_same_ubl(
     # Peppol takes the reference of the order.
     reference = None if wanted is EInvoiceFormat.PEPPOL else OF_BUYER["buyer_reference"]
     await want(billing, world, **ADDRESS, **OF_BUYER | {"buyer_reference": reference}, einvoice=wanted)
-    order = await billing.place_order(world.ours_live.scope)
+    order = await billing.place_order(world.ours_live.scope, reference="PO 4711")
     await billing.work()
     # What the organisation wants afterwards is for later documents.
     await want(billing, world, einvoice=None)
