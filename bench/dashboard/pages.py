@@ -38,7 +38,6 @@ SAMPLES = {
     "dispute_id": _OF_ORGANISATION.format(column="id", table="disputes"),
     "event_id": _OF_ORGANISATION.format(column="id", table="events"),
     "import_id": _IN_MODE.format(table="staged_imports"),
-    "format": "SELECT 'pdf' WHERE $1 <> '' AND $2 <> ''",
     "key_id": _OF_ORGANISATION.format(column="id", table="api_keys"),
     "lot_id": _IN_MODE.format(table="lots"),
     "month": "SELECT to_char(now() - interval '1 month', 'YYYY-MM') WHERE $1 <> '' AND $2 <> ''",

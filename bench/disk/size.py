@@ -27,7 +27,7 @@ SHORT_LIVED = frozenset({"api_requests", "webhook_attempts", "order_deltas"})
 # Of the simulated gateway.
 TEST_ONLY = frozenset({"simulated_charges"})
 # Documents that the law demands, and their files: per document, because orders may share one.
-DOCUMENTS = frozenset({"tax_documents", "tax_document_files", "unrendered_documents"})
+DOCUMENTS = frozenset({"tax_documents", "tax_document_files", "unrendered_documents", "einvoice_deliveries"})
 # Tables below this share of an order are summed up as `others`.
 _SHOWN_KB = 0.05
 _CONNECTIONS = 16

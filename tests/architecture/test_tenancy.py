@@ -39,6 +39,7 @@ ACROSS_ACCOUNTS = {
     "money/invoices/originals/originals.py": "an invoice may bill several accounts; also a job",
     "money/invoices/originals/invoice_state.py": "what an invoice received, which may bill several accounts",
     "money/invoices/originals/render_documents.py": "a job of the worker",
+    "money/invoices/einvoices/send_einvoices.py": "a job of the worker; the operator names an invoice by its number",
     "money/invoices/tax_documents.py": "all accounts of a mode share a series of numbers",
     "money/invoices/card_payment/settle_card_invoice.py": "a job; an invoice names its organisation only",
     "money/invoices/card_payment/mail_card_receipt.py": "an invoice names its organisation only",

@@ -31,8 +31,8 @@ VALUES ('bgr_1', $1, 'test', 'EUR', 'threshold', 5000000, 1234, 1234567000000, n
 INVOICE = """
 WITH document AS (
     INSERT INTO tax_documents (id, kind, mode, series, number, reference, organisation_id, currency, total_minor,
-                               issued_on, record, tax_lines, created_at)
-    VALUES ('inv_1', 'invoice', 'test', 'TN', 1, 'TN-TEST-1', $1, 'EUR', 100, '2026-01-01', '', '{}', now())
+                               issued_on, record, tax_lines, buyer, created_at)
+    VALUES ('inv_1', 'invoice', 'test', 'TN', 1, 'TN-TEST-1', $1, 'EUR', 100, '2026-01-01', '', '{}', '', now())
     RETURNING *
 )
 INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,

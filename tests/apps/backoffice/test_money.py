@@ -110,6 +110,7 @@ async def test_what_is_owed_is_shown_by_age_in_its_mode_only(
     assert (missing.status_code, "There is no such invoice in live mode." in missing.text) == (422, True)
     assert (await olga.get(f"{TEST}/invoices/TN-LIVE-000001")).status_code == 404
     assert (await olga.get(f"{LIVE.removesuffix('/money')}/documents/TN-LIVE-000001/pdf")).content.startswith(b"%PDF")
+    assert (await olga.get(f"{LIVE}/invoices/TN-LIVE-000001/state")).content.startswith(b"%PDF")
 
 
 async def test_lists_have_pages(olga: Person, books: Billing, world: World) -> None:

@@ -185,6 +185,16 @@ class Story:
             order_id,
         )
 
+    async def einvoice(self, *words: str) -> Words:
+        """One that was written into the folder."""
+        number = await self.fetch(
+            "INSERT INTO einvoice_deliveries (document_id, organisation_id, mode, number, format, receiver, state, "
+            "created_at) SELECT id, organisation_id, mode, reference, 'peppol', '9930:DE1', 'unknown', created_at "
+            "FROM tax_documents WHERE reference = $1 RETURNING number",
+            await self.invoice(),
+        )
+        return (number, *words)
+
     async def bundle(self) -> Words:
         return (self.world.bundles_live["wind-power"],)
 

@@ -34,7 +34,7 @@ READING = (
     "demo, check, user list, secrets status, signing-keys list, doctor, archive list, archive verify, audit, "
     "org list, org show, account list, account show, key list, link list, "
     "link show, page show, history list, catalogue list, picture list, card show, invoice list, invoice pdf, "
-    "invoice show, invoice credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
+    "einvoice list, invoice show, invoice credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
     "retirement export, retirement list, order list, order show, charge "
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
@@ -151,6 +151,8 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "retirement import": lambda story: story.confirm_retirements(),
     "lot invalidate": lambda story: story.used_lot(),
     "lot resolve": lambda story: story.invalid_lot(),
+    "einvoice delivered": lambda story: story.einvoice(),
+    "einvoice refused": lambda story: story.einvoice("--reason", "Unknown receiver"),
     "invoice clear-settled": lambda story: story.settled_by_hand("--difference", "bank_fees"),
     "key limit": lambda story: story.words(story.world.ours_test.key_id, "100"),
     "account close": lambda story: story.account("--reason", "Ended"),

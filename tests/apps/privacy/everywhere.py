@@ -18,7 +18,7 @@ WHERE relation.relnamespace = 'public'::regnamespace AND relation.relkind IN ('r
 ORDER BY relation.relname, attribute.attname
 """
 # An issued document keeps its copy of the address or name, as long as the law demands.
-ISSUED = {"tax_documents.record"}
+ISSUED = {"tax_documents.buyer", "tax_documents.record"}
 # What must be the same before and after: money, quantities, numbers, proofs.
 SUMS = """
 SELECT (SELECT string_agg(concat_ws(' ', id, status, payment_state, quantity_grams, offset_cost_minor,

@@ -1,6 +1,7 @@
 """Invoices, credit notes, receipts and the statement of account of an organisation."""
 
 import csv
+import html
 import io
 import re
 from collections.abc import Callable
@@ -11,8 +12,9 @@ import pytest
 from tests.money.invoices.billing import ADA, Billing, pdf_text
 from tests.money.refunds.refund_scene import RefundScene
 from tests.support.clock import ManualClock
-from tests.support.people import Person, add_user
+from tests.support.people import Person, add_user, operator
 from tests.support.world import SELLER, TESTER, World
+from tonne.apps.dashboard import document_files
 from tonne.apps.wiring.app import Services
 from tonne.apps.workspace import statement_page
 from tonne.money.accounting.matching.import_statement import import_statement
@@ -80,9 +82,7 @@ async def test_invoices_are_listed_with_their_state_in_words(
     clock.advance(days=32)
     await rea.sign_in("rea@ours.test")
     assert "2 days overdue" in (await rea.get(f"{base}/invoices")).text
-    notes = (await rea.get(f"{base}/credit-notes")).text
-    assert "CN-LIVE-000001" in notes
-    assert "Ordered twice" in notes
+    assert "CN-LIVE-000001" in (await rea.get(f"{base}/documents")).text
     assert (await rea.get(f"{base}/documents/CN-LIVE-000001/pdf")).content.startswith(b"%PDF")
 
 
@@ -205,3 +205,56 @@ async def test_card_payments_have_receipts(
     for part in ("Payment confirmation", "Offsets Ltd", "Hafen 7", order.id, "A test payment"):
         assert part in receipt, part
     assert (await rea.get(f"{base.replace('/test/', '/live/')}/receipts/{charge['id']}")).status_code == 404
+
+
+async def test_documents_are_found_by_number_amount_and_buyer(
+    rea: Person, person: MakePerson, books: Billing, world: World, base: str
+) -> None:
+    """By the organisation, and among those of all by the operator."""
+    orders = [await books.place_order(world.ours_live.scope) for _ in range(2)]
+    await books.place_order(world.theirs_test.scope)
+    await books.work()
+    await books.cancel(orders[1], "Ordered twice")
+    await book(books, "2026-11-02,13.95,EUR,Ours Ltd,TN-LIVE-000001")
+    olga = person()
+    await operator(books.services, olga)
+
+    async def found(person: Person, place: str, query: str = "") -> list[str]:
+        page = (await person.get(f"{place}/documents{query}")).text
+        return re.findall(r">((?:TN|CN)-(?:LIVE|TEST)-\d+)<", page)
+
+    ours = ["CN-LIVE-000001", "TN-LIVE-000002", "TN-LIVE-000001"]
+    for who, place in ((rea, base), (olga, "/operator/live")):
+        assert sorted(await found(who, place)) == sorted(ours)
+        assert await found(who, place, "?q=tn-live-000001") == ["TN-LIVE-000001"]
+        assert sorted(await found(who, place, "?q=13.95")) == sorted(ours)
+        assert await found(who, place, "?q=2") == ["TN-LIVE-000002"]
+        assert sorted(await found(who, place, "?q=ours")) == sorted(ours)
+        assert await found(who, place, "?q=nobody") == []
+        assert "No document has this" in (await who.get(f"{place}/documents?q=nobody")).text
+        page = (await who.get(f"{place}/documents")).text
+        assert "Credit note for TN-LIVE-000002" in page
+        for state in ("Paid", "Cancelled", "Issued"):
+            assert f">{state}<" in page, state
+    in_test, theirs = base.replace("live", "test"), "TN-TEST-000001"
+    assert (await found(rea, in_test), await found(olga, "/operator/test")) == ([], [theirs])
+    assert (await rea.get(f"{in_test}/documents/{theirs}/pdf")).status_code == 404
+    assert (await olga.get(f"/operator/test/documents/{theirs}/pdf")).content.startswith(b"%PDF")
+    for wrong in ("TN-LIVE-000001/zip", "TN-LIVE-000001/ubl", "TN-TEST-000001/pdf"):
+        assert (await rea.get(f"{base}/documents/{wrong}")).status_code == 404, wrong
+
+
+async def test_long_lists_of_documents_have_pages(
+    rea: Person, books: Billing, world: World, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_files, "PAGE", 2)
+    for _ in range(3):
+        await books.place_order(world.ours_live.scope)
+    await books.work()
+    first = (await rea.get(f"{base}/documents?q=ours")).text
+    [more] = re.findall(r'href="([^"]+)" rel="next"', first)
+    second = (await rea.get(html.unescape(more))).text
+    seen = [re.findall(r">(TN-LIVE-\d+)<", page) for page in (first, second)]
+    assert [len(each) for each in seen] == [2, 1]
+    assert len({*seen[0], *seen[1]}) == 3
+    assert 'rel="next"' not in second

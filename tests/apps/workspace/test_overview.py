@@ -157,8 +157,8 @@ VALUES ($1, $2, $3, $4, 'test', $5, 'simulated', 'none', 100, 'EUR', $6, $7, now
 INVOICE = """
 WITH document AS (
     INSERT INTO tax_documents (id, kind, mode, series, number, reference, organisation_id, currency, total_minor,
-                               issued_on, record, tax_lines, created_at)
-    VALUES ('inv_1', 'invoice', 'test', 'TN', 1, 'TN-TEST-1', $1, 'EUR', 100, $2, '', '{}', now())
+                               issued_on, record, tax_lines, buyer, created_at)
+    VALUES ('inv_1', 'invoice', 'test', 'TN', 1, 'TN-TEST-1', $1, 'EUR', 100, $2, '', '{}', '', now())
     RETURNING *
 )
 INSERT INTO invoices (id, organisation_id, mode, number, reference, currency, total_minor, status, issued_on, due_on,

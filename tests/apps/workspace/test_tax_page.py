@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from tests.money.invoices.billing import pdf_text
 from tests.support.people import Person, add_user
 from tests.support.world import ADDRESS, TESTER, World
 from tonne.apps.wiring.app import Services
@@ -134,3 +135,18 @@ async def test_the_page_shows_how_the_organisation_is_taxed_and_takes_its_refere
     assert "buyer_reference" not in (await fin.get(f"{base}/tax?then=buy")).text
     await fin.submit(f"{base}/tax", **ADDRESS, then="buy")
     assert (await profile_of(services, world)).buyer_reference == "PO 4711"
+
+
+async def test_the_page_has_a_preview_of_an_invoice(fin: Person, base: str) -> None:
+    assert (await fin.submit(f"{base}/tax", **ADDRESS)).status_code == 303
+    assert f"{base}/tax/preview.pdf" in (await fin.get(f"{base}/tax")).text
+    answer = await fin.get(f"{base}/tax/preview.pdf")
+    text = " ".join(pdf_text(answer.content).split())
+    for part in ("PREVIEW", "Preview: this is not an invoice.", "Hafenstraße 12", "Tax 19 %, on 14.00", "16.66"):
+        assert part in text, part
+    form = {"buyer_reference": "PO 4711", "einvoice": "peppol", "endpoint": "9930:DE136695976"}
+    await fin.submit(f"{base}/tax", **ADDRESS, **form)
+    page = (await fin.get(f"{base}/tax")).text
+    assert "Peppol BIS Billing 3" in page
+    assert "<dd>9930:DE136695976</dd>" in page
+    assert "has set what this format demands of the seller" in page

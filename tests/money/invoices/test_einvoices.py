@@ -1,5 +1,6 @@
 """Organisations that want an electronic invoice in UBL: what it waits for, and where it goes."""
 
+import os
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,8 @@ from tonne.money.invoices.documents.einvoice_fields import RecordRefused
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY
 from tonne.money.invoices.originals.document_file import FileFormat
 from tonne.money.invoices.store import insert_invoices
+from tonne.platform.settings.load_settings import load_settings
+from tonne.platform.settings.settings import SettingsError
 from tonne.platform.values.context import new_id
 from tonne.platform.values.einvoice import EInvoiceFormat, can_receive, parse_endpoint
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
@@ -84,8 +87,10 @@ async def test_mail_download_and_command_have_the_same_ubl(
 ) -> None:
     """That of the invoice, and that of its credit note."""
     billing = billing_with(billing, **OF_EINVOICE)
-    await want(billing, world, **ADDRESS, **OF_BUYER, einvoice=wanted)
-    order = await billing.place_order(world.ours_live.scope)
+    # Peppol takes the reference of the order.
+    reference = None if wanted is EInvoiceFormat.PEPPOL else OF_BUYER["buyer_reference"]
+    await want(billing, world, **ADDRESS, **OF_BUYER | {"buyer_reference": reference}, einvoice=wanted)
+    order = await billing.place_order(world.ours_live.scope, reference="PO 4711")
     await billing.work()
     # What the organisation wants afterwards is for later documents.
     await want(billing, world, einvoice=None)
@@ -172,3 +177,70 @@ def test_electronic_addresses() -> None:
         assert expected in found, entered
     assert not can_receive("EM:ap@marlowe.example", EInvoiceFormat.PEPPOL)
     assert can_receive("EM:ap@marlowe.example", EInvoiceFormat.XRECHNUNG)
+
+
+def folder_of(billing: Billing, folder: Path) -> Billing:
+    return billing_with(billing, **OF_EINVOICE, einvoice_network="folder", einvoice_folder=str(folder))
+
+
+async def sent(billing: Billing, world: World) -> str:
+    """The number of an invoice that is due for the network."""
+    await want(billing, world, **ADDRESS, **OF_BUYER, einvoice=EInvoiceFormat.XRECHNUNG)
+    order = await billing.place_order(world.ours_live.scope)
+    await billing.place_order(world.ours_test.scope)
+    await billing.work()
+    return (await billing.invoice(order)).reference
+
+
+async def states(billing: Billing) -> list[str]:
+    return [row["state"] for row in await billing.fetch("SELECT state FROM einvoice_deliveries")]
+
+
+async def test_a_folder_gets_the_file_and_a_manifest_instead_of_the_mail(
+    billing: Billing, world: World, operator: Operator, tmp_path: Path
+) -> None:
+    billing = folder_of(billing, tmp_path)
+    number = await sent(billing, world)
+    assert await states(billing) == ["due"], "recorded before it is sent, and only live"
+    refused = operator.is_refused("einvoice", "delivered", number)
+    assert "was sent" in refused
+    await billing.services.send_einvoices.run_once()
+    assert sorted(os.listdir(tmp_path)) == [f"{number}.json", f"{number}.xml"]  # noqa: PTH208 - a test
+    manifest = msgspec.json.decode((tmp_path / f"{number}.json").read_bytes())
+    assert (manifest["receiver"], manifest["format"]) == (OF_BUYER["endpoint"], "xrechnung")
+    assert broken_ubl_rules((tmp_path / f"{number}.xml").read_bytes()) == []
+    [mail] = [each for each in await billing.mails() if number in each["Subject"]]
+    assert len([*mail.iter_attachments()]) == 1
+    assert await states(billing) == ["unknown"]
+    assert not await billing.services.send_einvoices.run_once()
+    operator.does("einvoice", "refused", number, "--reason", "Unknown receiver")
+    assert "Unknown receiver" in operator.does("einvoice", "list")
+    async with billing.database.transaction() as tx:
+        found = await find_waiting(tx, billing.settings, billing.clock())
+    assert found["electronic invoices were accepted"][0].endswith(": Unknown receiver")
+    operator.does("einvoice", "delivered", number)
+    assert await states(billing) == ["accepted"]
+    assert operator.does("einvoice", "list") == "No electronic invoices."
+
+
+async def test_a_lost_answer_is_looked_up_before_it_is_sent_again(
+    billing: Billing, world: World, tmp_path: Path
+) -> None:
+    billing = folder_of(billing, tmp_path)
+    number = await sent(billing, world)
+    job = billing.services.send_einvoices
+    lost = "UPDATE einvoice_deliveries SET state = 'sending', next_attempt_at = $1"
+    await billing.execute(lost, billing.clock())
+    await job.run_once()
+    (tmp_path / f"{number}.xml").write_text("kept")
+    await billing.execute(lost, billing.clock())
+    await job.run_once()
+    assert (tmp_path / f"{number}.xml").read_text() == "kept"
+    assert await states(billing) == ["unknown"]
+
+
+async def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="TONNE_EINVOICE_FOLDER"):
+        load_settings({"TONNE_EINVOICE_NETWORK": "folder", "TONNE_EINVOICE_FOLDER": str(tmp_path / "none")})
+    with pytest.raises(SettingsError, match="TONNE_SELLER_ENDPOINT"):
+        load_settings({"TONNE_SELLER_ENDPOINT": "DE811569869"})

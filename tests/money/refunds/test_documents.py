@@ -13,6 +13,7 @@ from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts
 from tonne.money.invoices.issuing.issue_documents import draft_document
 from tonne.money.invoices.model import BilledOrganisation
+from tonne.money.invoices.originals.render_documents import RenderDocuments
 from tonne.money.invoices.store import find_invoice
 from tonne.money.refunds.disputes.decide_tax import TaxDecision
 from tonne.money.refunds.errors import TaxDecisionInvalid
@@ -90,6 +91,8 @@ async def test_a_credit_note_whose_refund_failed_later_is_taken_back(scene: Docu
     after = await scene.balances()
     assert after[CLEARING] == before[CLEARING] + 500
     assert after[TAX] < before[TAX], "the tax is owed again"
+    await scene.run_jobs(RenderDocuments(scene.database, scene.clock, scene.services.originals, share_percent=100))
+    assert await scene.fetchval("SELECT count(*) FROM unrendered_documents") == 0, "its file, too"
 
 
 async def test_an_order_that_is_cancelled_before_its_document_gets_none(scene: DocumentsScene) -> None:

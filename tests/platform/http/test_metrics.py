@@ -164,8 +164,8 @@ async def test_queues_show_what_waits_and_for_how_long(api: ApiClient, services:
 
 DOCUMENT = (
     "WITH document AS (INSERT INTO tax_documents (id, kind, mode, series, number, reference, organisation_id, "
-    "currency, total_minor, issued_on, record, tax_lines, created_at) "
-    "SELECT 'inv_1', 'invoice', mode, 'TN', 1, 'TN-TEST-1', organisation_id, 'EUR', 1, now(), '', '{}', now() "
+    "currency, total_minor, issued_on, record, tax_lines, buyer, created_at) "
+    "SELECT 'inv_1', 'invoice', mode, 'TN', 1, 'TN-TEST-1', organisation_id, 'EUR', 1, now(), '', '{}', '', now() "
     "FROM orders RETURNING *) "
 )
 # What one row of each queue is made of, in test mode. The order and the webhook exist already.

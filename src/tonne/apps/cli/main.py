@@ -56,6 +56,7 @@ COMMANDS = {
     "refund": "tonne.apps.cli.money.refunds:refund_group",
     "dispute": "tonne.apps.cli.money.refunds:dispute_group",
     "invoice": "tonne.apps.cli.money.invoices:invoice",
+    "einvoice": "tonne.apps.cli.money.einvoices:einvoice",
     "mail": "tonne.apps.cli.operations.mails:mail",
     "transfer": "tonne.apps.cli.money.transfers:transfer",
     "payout": "tonne.apps.cli.money.payouts:payout",

@@ -1,12 +1,23 @@
-"""The original of an invoice or credit note, for the pages of organisations and of the operator."""
+"""Invoices and credit notes for the pages of organisations and of the operator: their files, and lists of them."""
 
+from collections.abc import Sequence
+from datetime import date
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from tonne.apps.dashboard.list_place import read_day
 from tonne.apps.dashboard.viewer import existing
+from tonne.money.accounting.reports.document_list import DocumentSearch, ListedDocument, read_search
+from tonne.money.invoices.model import StateInWords
 from tonne.money.invoices.originals.document_file import MEDIA_TYPES, FileFormat
 from tonne.money.invoices.originals.originals import Originals, file_name
-from tonne.money.invoices.tax_documents import TaxDocument
-from tonne.platform.http.route import Response
+from tonne.money.invoices.tax_documents import DocumentKind, TaxDocument
+from tonne.platform.http.route import Request, Response
+from tonne.platform.values.context import Mode
 
-FILE = "/documents/{number}/{format}"
+LIST, FILE = "/documents", "/documents/{number}/{format}"
+PAGE = 30
 
 
 async def file_response(originals: Originals, document: TaxDocument, named: str) -> Response:
@@ -19,3 +30,40 @@ async def file_response(originals: Originals, document: TaxDocument, named: str)
 def download(content: bytes, name: str, media_type: str = "application/pdf") -> Response:
     headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "private, no-store"}
     return Response(content, 200, media_type.encode(), headers)
+
+
+class DocumentRows(Struct, frozen=True):
+    """A page of a list, each document with its state. `next_query` leads to the next one."""
+
+    rows: list[tuple[ListedDocument, StateInWords]]
+    text: str
+    next_query: str | None
+
+
+def read_query(request: Request) -> tuple[DocumentSearch, str]:
+    text, after = request.query("q", "after")
+    text = (text or "").strip()[:100]
+    return read_search(text, read_day(after, date.max), PAGE + 1), text
+
+
+def rows_of(found: Sequence[ListedDocument], text: str, today: date) -> DocumentRows:
+    shown = found[:PAGE]
+    last = shown[-1] if len(found) > PAGE else None
+    chosen = {"q": text} if text else {}
+    query = None if last is None else urlencode(chosen | {"after": f"{last.issued_on}_{last.id}"})
+    return DocumentRows([(each, _state_of(each, today)) for each in shown], text, query)
+
+
+def _state_of(document: ListedDocument, today: date) -> StateInWords:
+    if document.kind is DocumentKind.CREDIT_NOTE:
+        return StateInWords("Taken back", "warn") if document.is_taken_back else StateInWords("Issued")
+    match document.status:
+        case None:
+            return StateInWords("Issued")
+        case "cancelled":
+            return StateInWords("Cancelled", "warn")
+        case "paid":
+            return StateInWords("Paid, credited in part" if document.is_credited else "Paid")
+    if document.mode is Mode.LIVE and document.due_on is not None and document.due_on < today:
+        return StateInWords("Overdue", "bad")
+    return StateInWords("Open, credited in part" if document.is_credited else "Open", "warn")

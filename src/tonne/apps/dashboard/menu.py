@@ -44,6 +44,7 @@ ORGANISATION_MENU = (
         "Money",
         (
             MenuEntry("invoices", "Invoices", "/invoices"),
+            MenuEntry("documents", "Documents", "/documents"),
             MenuEntry("receipts", "Receipts", "/receipts"),
             MenuEntry("statement", "Statement", "/statement"),
         ),
@@ -84,7 +85,14 @@ OPERATOR_MENU: tuple[MenuGroup, ...] = (
             MenuEntry("catalogue", "Catalogue and prices", "/catalogue"),
         ),
     ),
-    MenuGroup("Money", (MenuEntry("money", "Money", "/money"), MenuEntry("month_end", "Month end", "/month-end"))),
+    MenuGroup(
+        "Money",
+        (
+            MenuEntry("money", "Money", "/money"),
+            MenuEntry("documents", "Documents", "/documents"),
+            MenuEntry("month_end", "Month end", "/month-end"),
+        ),
+    ),
     MenuGroup("System", (MenuEntry("jobs", "Jobs and queues", "/jobs"), MenuEntry("audit", "Audit log", "/audit"))),
 )
 

@@ -56,6 +56,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("issue_consolidated_invoices", parts.issue_consolidated_invoices.run_once),
         _throttled("issue_documents", parts.issue_documents),
         Job("render_documents", parts.render_documents.run_once),
+        _throttled("send_einvoices", parts.send_einvoices),
         Job("follow_up_invoices", parts.follow_up_invoices.run_once),
         Job("mail_credit_notes", parts.mail_credit_notes.run_once),
         Job("allocate_orders", parts.allocate_orders.run_once),

@@ -12,6 +12,8 @@ from tonne.money.cards.stored_cards.stored_cards import RemoveClosedCards
 from tonne.money.invoices.card_payment.jobs import invoice_charge_jobs
 from tonne.money.invoices.credit_notes.endpoints import CreditNoteEndpoints
 from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
+from tonne.money.invoices.einvoices.network import network_of
+from tonne.money.invoices.einvoices.send_einvoices import SendEInvoices
 from tonne.money.invoices.endpoints import InvoiceEndpoints
 from tonne.money.invoices.follow_up_invoices import FollowUpInvoices
 from tonne.money.invoices.issuing.issue_documents import IssueDocuments
@@ -62,6 +64,7 @@ class MoneyParts(SupplyParts):
         self.originals = Originals(database, self.sign_documents, settings, clock)
         self.mails.read_file = self.originals.read
         self.render_documents = RenderDocuments(database, clock, self.originals)
+        self.send_einvoices = SendEInvoices(database, clock, self.originals, network_of(settings))
         self.issue_invoices = IssueInvoices(database, clock, settings)
         self.issue_consolidated_invoices = IssueConsolidatedInvoices(database, clock, settings)
         self.issue_documents = IssueDocuments(database, clock, settings, correct_new_documents)

@@ -44,6 +44,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     ),
     "issue_documents": _wakeups([_KIND.PAID_ORDERS], _KIND.EVENTS, _KIND.INVOICES, _KIND.CREDIT_NOTES),
     "render_documents": _wakeups([_KIND.INVOICES, _KIND.CREDIT_NOTES], _KIND.INVOICES),
+    "send_einvoices": _wakeups([]),
     "follow_up_invoices": _wakeups([_KIND.INVOICES], _KIND.EVENTS, _KIND.CREDIT_NOTES, _KIND.REFUNDS, _KIND.MAILS),
     "mail_credit_notes": _wakeups([_KIND.CREDIT_NOTES], _KIND.MAILS),
     "allocate_orders": _wakeups([_KIND.PAID_ORDERS], _KIND.EVENTS, _KIND.POOLED_UNITS, _KIND.CERTIFICATES, _KIND.MAILS),

@@ -10,7 +10,6 @@ from tonne.apps.dashboard.viewer import MemberViewer
 from tonne.money.accounting.reports.organisation_documents import (
     find_invoice_of,
     list_charges_of_invoice,
-    list_credit_notes_of,
     list_invoices_of,
     list_next_invoices,
     list_open_invoices_of,
@@ -43,7 +42,6 @@ class InvoicesPage(DashboardPage, frozen=True):
             "/invoices": self.list_invoices,
             ONE: self.show,
             f"{ONE}/state": self.state,
-            "/credit-notes": self.list_credit_notes,
         }
         return OrganisationSection(pages={path: (page, Right.VIEW) for path, page in pages.items()})
 
@@ -112,17 +110,6 @@ class InvoicesPage(DashboardPage, frozen=True):
         found = await self.database.run(read_state, invoice, self.clock())
         pdf = await invoice_state_pdf(invoice, found)
         return download(pdf, f"{invoice.reference}-{found.kind}.pdf")
-
-    async def list_credit_notes(self, viewer: MemberViewer) -> Response:
-        [after] = viewer.request.query("after")
-        found = await self.database.run(list_credit_notes_of, viewer.tenant, _number(after), PAGE + 1)
-        shown = found[:PAGE]
-        return self.layout.page(
-            viewer,
-            "credit_notes.html",
-            rows=shown,
-            next_after=shown[-1][0].number if len(found) > PAGE else None,
-        )
 
     async def _find(self, viewer: MemberViewer) -> Invoice:
         return await self.find(find_invoice_of, viewer.tenant, viewer.request.path("number"))

@@ -2,11 +2,18 @@
 
 from typing import Any
 
+from tonne.apps.dashboard.document_files import download
 from tonne.apps.dashboard.einvoice_form import CHOICES, read_einvoice
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import Form, MemberViewer
+from tonne.money.invoices.documents.einvoice_fields import missing_of_seller
 from tonne.money.invoices.documents.held_back import missing_details
+from tonne.money.invoices.documents.parties import seller_of
+from tonne.money.invoices.documents.pdf import invoice_pdf
+from tonne.money.invoices.documents.preview import preview_record
 from tonne.money.invoices.documents.tax_notes import tax_note
+from tonne.money.invoices.store import find_billed_organisation
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import TaxTreatment, format_rate
 from tonne.platform.values.context import replace
@@ -33,7 +40,10 @@ _TREATMENTS = {
 
 class TaxPage(DashboardPage, frozen=True):
     def section(self) -> OrganisationSection:
-        return OrganisationSection(pages={"/tax": (self.show, Right.MONEY)}, forms={"/tax": (self.save, Right.MONEY)})
+        return OrganisationSection(
+            pages={"/tax": (self.show, Right.MONEY), "/tax/preview.pdf": (self.preview, Right.MONEY)},
+            forms={"/tax": (self.save, Right.MONEY)},
+        )
 
     async def show(self, viewer: MemberViewer) -> Response:
         profile = await self.database.run(find_tax_profile, viewer.organisation_id)
@@ -58,6 +68,12 @@ class TaxPage(DashboardPage, frozen=True):
             return await self._page(viewer, profile, form, form.value("then"))
         return see_other(f"{viewer.base}/buy" if form.value("then") == "buy" else f"{viewer.base}/tax?done=address")
 
+    async def preview(self, viewer: MemberViewer) -> Response:
+        """How the next invoice would look."""
+        organisation = await self.database.run(find_billed_organisation, viewer.organisation_id)
+        record = preview_record(organisation, self.settings, self.today(), language=DEFAULT_LANGUAGE)
+        return download(await in_turn(invoice_pdf, record), "preview.pdf")
+
     async def _page(self, viewer: MemberViewer, profile: TaxProfile, form: Form, then: str) -> Response:
         async with self.database.connection() as connection:
             details = await require_organisation(connection, viewer.organisation_id)
@@ -79,6 +95,10 @@ class TaxPage(DashboardPage, frozen=True):
             note=tax_note(terms.treatment, profile, self.settings, DEFAULT_LANGUAGE),
             check=check,
             formats=CHOICES,
+            format=dict(CHOICES).get(profile.einvoice or ""),
+            seller_endpoint=self.settings.seller_endpoint,
+            is_seller_ready=profile.einvoice is None
+            or not missing_of_seller(seller_of(self.settings), profile.einvoice),
             is_leitweg_id=is_leitweg_id(profile.buyer_reference or "") and profile.einvoice is None,
         )
 

@@ -186,6 +186,20 @@ WAITING = (
         topic=Topic.INVOICES,
     ),
     WaitingCheck(
+        "electronic invoices were accepted",
+        "Electronic invoices were refused, or nobody has recorded within three days what became of them.",
+        "Ask the network or the receiver, then record it with `tonne einvoice delivered` or `tonne einvoice refused`.",
+        """
+        SELECT format('%s to %s, %s since %s%s', number, receiver,
+                      CASE state WHEN 'refused' THEN 'refused' ELSE 'without an answer' END,
+                      to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), coalesce(': ' || reason, '')) AS "where"
+        FROM einvoice_deliveries
+        WHERE state = 'refused' OR state <> 'accepted' AND created_at < $1::timestamptz - interval '3 days'
+        ORDER BY created_at, number
+        """,
+        topic=Topic.INVOICES,
+    ),
+    WaitingCheck(
         "live orders are within the credit limits of their accounts",
         "Accounts whose orders are fulfilled before payment have reached their limit: further orders wait for payment.",
         "Ask for payment of the open invoices, see `tonne invoice ageing`, or raise the limit with `tonne account "

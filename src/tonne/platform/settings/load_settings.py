@@ -252,6 +252,8 @@ def _validate_tax(settings: Settings) -> None:
         raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
     if settings.home_currency and settings.home_currency not in DECIMALS:
         raise SettingsError("TONNE_HOME_CURRENCY must be an ISO 4217 code of three capital letters, such as EUR.")
+    if settings.einvoice_network == "folder" and not Path(settings.einvoice_folder or ".missing").is_dir():
+        raise SettingsError("TONNE_EINVOICE_FOLDER must be an existing folder: einvoice_network is folder.")
     if not _is_url(settings.vies_url, HTTPS):
         raise SettingsError("TONNE_VIES_URL must be an https URL.")
 

@@ -180,6 +180,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seller_endpoint: Annotated[str, msgspec.Meta(max_length=105)] = ""
     seller_contact_name: Annotated[str, msgspec.Meta(max_length=100)] = ""
     seller_phone: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    einvoice_network: Literal["mail", "folder"] = "mail"
+    einvoice_folder: str = ""
     withdrawal_consent: bool = True
     withdrawal_texts: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     bank_account_holder: Annotated[str, msgspec.Meta(max_length=200)] = ""

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording, Work, approval
+from tonne.apps.dashboard.document_files import download
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.money.accounting.matching.assign_transfer import DIFFERENCES, GIVEN_UP
@@ -18,6 +19,7 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, describe_invoice
+from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
 from tonne.money.invoices.settle_difference import settle_with_difference
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
@@ -39,7 +41,7 @@ STILL_OWED = "The customer gets no mail and still owes the money: what arrives l
 class OperatorInvoicePage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
-            pages={ONE: self.show},
+            pages={ONE: self.show, f"{ONE}/state": self.state},
             forms={
                 f"{ONE}/settle": self.settle,
                 f"{ONE}/write-off": self.write_off,
@@ -156,6 +158,12 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
 
         words = Wording("Issue the credit note", "invoice_credited", effects)
         return await self._take(viewer, form, invoice, words, work)
+
+    async def state(self, viewer: OperatorViewer) -> Response:
+        """What became of it, as the customer sees it: a payment confirmation, or what is left to pay."""
+        invoice = await self._find(viewer)
+        found = await self.database.run(read_state, invoice, self.clock())
+        return download(await invoice_state_pdf(invoice, found), f"{invoice.reference}-{found.kind}.pdf")
 
     async def _find(self, viewer: OperatorViewer) -> Invoice:
         """Only of the viewer's mode."""

@@ -5,8 +5,6 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
-from tonne.money.invoices.credit_notes.credit_note import CreditNote
-from tonne.money.invoices.credit_notes.store import NOTE_COLUMNS, NOTES, read_note
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import INVOICE_COLUMNS, INVOICES, read_invoice
 from tonne.platform.db.database import Connection, optional
@@ -83,32 +81,6 @@ WHERE paid.invoice_id = $1 ORDER BY paid.created_at, paid.id LIMIT 200
 async def list_received(connection: Connection, invoice: Invoice) -> Sequence[ReceivedPayment]:
     """Oldest first."""
     return [ReceivedPayment(**row) for row in await connection.fetch(LIST_RECEIVED, invoice.id)]
-
-
-LIST_NOTES = f"""
-SELECT {NOTE_COLUMNS}, invoices.reference AS invoice_reference
-FROM {NOTES} JOIN invoices ON invoices.id = note.invoice_id
-WHERE note.organisation_id = $1 AND note.mode = $2 AND ($3::bigint IS NULL OR note.number < $3)
-ORDER BY note.number DESC LIMIT $4
-"""  # noqa: S608 - a constant
-
-
-async def list_credit_notes_of(
-    connection: Connection, tenant: Tenant, before: int | None, limit: int
-) -> Sequence[tuple[CreditNote, str]]:
-    """Newest first, each with the number of its invoice."""
-    rows = await connection.fetch(LIST_NOTES, *tenant, before, limit)
-    return [(read_note(row), row["invoice_reference"]) for row in rows]
-
-
-FIND_NOTE = f"""
-SELECT {NOTE_COLUMNS} FROM {NOTES}
-WHERE note.organisation_id = $1 AND note.mode = $2 AND note.reference = $3
-"""  # noqa: S608 - a constant
-
-
-async def find_credit_note_of(connection: Connection, tenant: Tenant, reference: str) -> CreditNote | None:
-    return optional(read_note, await connection.fetchrow(FIND_NOTE, *tenant, reference))
 
 
 class CollectedOrders(Struct, frozen=True):

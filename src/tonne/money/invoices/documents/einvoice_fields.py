@@ -31,7 +31,7 @@ def missing_of_seller(seller: InvoiceSeller, chosen: EInvoiceFormat) -> tuple[st
 def missing_of_buyer(
     buyer: InvoiceBuyer, chosen: EInvoiceFormat, order_reference: str | None = None
 ) -> tuple[str, ...]:
-    """XmlParts of the tax profile. Peppol takes the reference of the order for that of the buyer."""
+    """Parts of the tax profile. Peppol takes the reference of the order for that of the buyer."""
     postal = buyer.postal or _NOWHERE
     given = {"country": postal.country, "electronic address": can_receive(buyer.endpoint, chosen)}
     if chosen is EInvoiceFormat.XRECHNUNG:
@@ -74,7 +74,9 @@ def check_record(record: InvoiceRecord) -> None:
     rounding_minor = totals.rounding.scaleb(DECIMALS[record.currency])
     if not -charge_unit(record.currency) < rounding_minor <= 0 or totals.due < 0:
         wrong.append(f"{totals.due} would be due")
-    if record.mode == "live" and record.einvoice is not None and is_electronic(record):
+    # What corrects a document has the parties of that, and must not wait: money may have gone back already.
+    is_first = record.corrects is None
+    if is_first and record.mode == "live" and record.einvoice is not None and is_electronic(record):
         wrong += [f"{name} is missing" for name in _missing_fields(record, record.einvoice)]
     if wrong:
         raise RecordRefused(f"{record.number}: {'; '.join(wrong)}")

@@ -10,7 +10,7 @@ from tonne.money.invoices.documents.record import (
     InvoiceRecord,
     InvoiceTax,
 )
-from tonne.platform.values.context import replace
+from tonne.platform.values.context import is_id, replace
 
 
 def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord:
@@ -35,8 +35,15 @@ def electronic_credit_note(record: CreditNoteRecord) -> InvoiceRecord:
         corrects=CorrectedInvoice(record.invoice_number, record.invoice_issued_on),
         home=record.home,
         paid_by_card=record.paid_by_card,
+        order_reference=_own_reference(record),
         einvoice=record.einvoice,
     )
+
+
+def _own_reference(record: CreditNoteRecord) -> str | None:
+    """The client's reference of the only order, unless it gave none and Tonne made the key."""
+    reference = record.lines[0].reference
+    return None if record.order_count > 1 or is_id("auto", reference) else reference
 
 
 def _positions(record: CreditNoteRecord) -> list[InvoiceLine]:

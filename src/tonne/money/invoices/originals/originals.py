@@ -11,8 +11,9 @@ from tonne.money.invoices.documents.einvoice_fields import ubl_format
 from tonne.money.invoices.documents.electronic_credit_note import electronic_record
 from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.pdf import credit_note_pdf, invoice_pdf, load_annex
-from tonne.money.invoices.documents.record import InvoiceRecord
+from tonne.money.invoices.documents.record import DocumentRecord, InvoiceRecord
 from tonne.money.invoices.documents.ubl import ubl_xml
+from tonne.money.invoices.einvoices.delivery_store import Delivery, insert_delivery
 from tonne.money.invoices.originals import file_store
 from tonne.money.invoices.originals.document_file import (
     MEDIA_TYPES,
@@ -23,11 +24,12 @@ from tonne.money.invoices.originals.document_file import (
 )
 from tonne.money.invoices.tax_documents import TaxDocument
 from tonne.platform.db.connections import Connections
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.stored_files import StoredFile
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.keys.signing.keys import SignDocuments
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock
+from tonne.platform.values.context import Clock, Mode
 
 
 class Originals(Struct, frozen=True):
@@ -52,8 +54,10 @@ class Originals(Struct, frozen=True):
         return pdf if wanted is FileFormat.PDF else await self._find(document, wanted)
 
     async def attachments(self, document: TaxDocument) -> list[StoredFile]:
-        """What a mail refers to: the PDF, and the UBL if the buyer wants it. Raises SigningUnavailable."""
-        files = [await self.pdf(document), await self._find(document, FileFormat.UBL)]
+        """What a mail refers to: the PDF, and the UBL unless a network delivers it. Raises SigningUnavailable."""
+        files: list[DocumentFile | None] = [await self.pdf(document)]
+        if not self._is_delivered(document):
+            files.append(await self._find(document, FileFormat.UBL))
         return [
             StoredFile(
                 file_name(document, file.format),
@@ -95,7 +99,25 @@ class Originals(Struct, frozen=True):
         async with self.database.transaction() as tx:
             await file_store.insert_files(tx, files)
             await file_store.forget_rendering_any_account(tx, document.id)
+            if FileFormat.UBL in contents and self._is_delivered(document):
+                await self._plan_delivery(tx, document, record)
             await invoice_store.wake_unmailed_any_account(tx, document.id, self.clock())
+
+    def _is_delivered(self, document: TaxDocument) -> bool:
+        """By a network: nobody may get test documents as if they were invoices."""
+        return self.settings.einvoice_network != "mail" and document.mode is Mode.LIVE
+
+    async def _plan_delivery(self, tx: Connection, document: TaxDocument, record: DocumentRecord) -> None:
+        delivery = Delivery(
+            document_id=document.id,
+            organisation_id=document.organisation_id,
+            mode=document.mode,
+            number=document.reference,
+            format=str(record.einvoice),
+            receiver=str(record.buyer.endpoint),
+            created_at=self.clock(),
+        )
+        await insert_delivery(tx, delivery)
 
     def _files(self, document: TaxDocument, contents: Mapping[FileFormat, bytes]) -> list[DocumentFile]:
         now, years = self.clock(), self.settings.document_retention_years

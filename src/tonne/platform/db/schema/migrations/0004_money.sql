@@ -398,11 +398,14 @@ CREATE TABLE tax_documents (
     record           bytea NOT NULL,
     -- The part of the tax of each tax code, which the record has, too: {"DE-S-19": 265}. Empty if it is not known.
     tax_lines        jsonb NOT NULL,
+    -- The name of the buyer, which the record has, too.
+    buyer            text NOT NULL,
     created_at       timestamptz NOT NULL,
     UNIQUE (mode, series, number),
     CHECK (series = CASE kind WHEN 'invoice' THEN 'TN' WHEN 'simplified_invoice' THEN 'TS' ELSE 'CN' END)
 );
 CREATE INDEX tax_documents_issued ON tax_documents (mode, issued_on);
+CREATE INDEX tax_documents_of_organisation ON tax_documents (organisation_id, mode, issued_on);
 
 -- The state of invoices, each for one order or for all orders of a period. What it has of `tax_documents` is copied:
 -- balances and lists are read from its indexes.
@@ -633,6 +636,27 @@ CREATE TABLE unrendered_documents (
     next_attempt_at  timestamptz NOT NULL
 );
 CREATE INDEX unrendered_documents_due ON unrendered_documents (next_attempt_at);
+
+-- Electronic invoices that leave by another way than mail. Added with their files. `sending`: the answer may be lost.
+CREATE TABLE einvoice_deliveries (
+    document_id      text PRIMARY KEY REFERENCES tax_documents,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    number           text NOT NULL UNIQUE,
+    format           text NOT NULL CHECK (format IN ('peppol', 'xrechnung')),
+    -- An electronic address.
+    receiver         text NOT NULL,
+    state            text NOT NULL CHECK (state IN ('due', 'sending', 'unknown', 'accepted', 'refused')),
+    reason           text CHECK (length(reason) <= 500),
+    created_at       timestamptz NOT NULL,
+    next_attempt_at  timestamptz,
+    answered_at      timestamptz,
+    answered_by      text,
+    CHECK ((state IN ('due', 'sending')) = (next_attempt_at IS NOT NULL)),
+    CHECK ((state IN ('accepted', 'refused')) = (answered_at IS NOT NULL))
+);
+CREATE INDEX einvoice_deliveries_due ON einvoice_deliveries (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX einvoice_deliveries_listed ON einvoice_deliveries (created_at) WHERE state <> 'accepted';
 
 -- `amount_minor` is what was open when the write-off was booked, until then when it was requested. `undone_minor` is what
 -- was still open of it when the invoice was reinstated. `releases_credit`: its orders no longer use the credit limit.

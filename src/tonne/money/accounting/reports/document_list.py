@@ -1,0 +1,94 @@
+"""All invoices, simplified invoices and credit notes, newest first, for the pages of finance."""
+
+from collections.abc import Sequence
+from datetime import date
+
+from msgspec import Struct
+
+from tonne.money.invoices.tax_documents import TaxDocument
+from tonne.platform.db.database import Connection, parameters_of, value_of
+from tonne.platform.values.amounts import DECIMALS, parse_typed, scaled
+from tonne.platform.values.context import Mode, Tenant
+
+# A page with a search looks at so many of the newest documents: no search is slow, however many there are.
+SCANNED = 20_000
+_LARGEST = 2**63 - 1
+
+
+class ListedDocument(TaxDocument, frozen=True, kw_only=True):
+    """With the number of the document that it corrects, and the state of an invoice."""
+
+    corrected: str | None
+    status: str | None
+    due_on: date | None
+    is_credited: bool
+    is_taken_back: bool
+
+
+class DocumentSearch(Struct, frozen=True):
+    """The documents after a place, with an amount or a number, or a part of the buyer's name or of the number."""
+
+    before: date
+    before_id: str
+    limit: int
+    amounts: list[int] | None = None
+    number: int | None = None
+    text: str | None = None
+
+
+def read_search(text: str, before: tuple[date, str], limit: int) -> DocumentSearch:
+    """An amount is that of any currency: 12.50 are 1,250 cents, and 12,500 thousandths."""
+    number = parse_typed(text)
+    found = {scaled(number, digits) for digits in set(DECIMALS.values())} if number is not None else set()
+    amounts = sorted(each for each in found if each is not None and 0 <= each <= _LARGEST)
+    if not amounts:
+        return DocumentSearch(*before, limit, text=text or None)
+    return DocumentSearch(*before, limit, amounts=amounts, number=amounts[0] if amounts[0] == number else None)
+
+
+_FIELDS = "id, kind, organisation_id, mode, number, reference, currency, total_minor, tax_minor, issued_on, corrects"
+_READ = f"{_FIELDS}, buyer FROM tax_documents WHERE (issued_on, id) < ($1::date, $2)"
+_NEWEST = f"ORDER BY issued_on DESC, id DESC LIMIT {SCANNED}"
+_MATCHES = """
+($4::bigint[] IS NULL OR total_minor = ANY ($4) OR number = $5::bigint)
+      AND ($6::text IS NULL OR strpos(lower(buyer), lower($6)) > 0 OR strpos(lower(reference), lower($6)) > 0)
+    ORDER BY issued_on DESC, id DESC LIMIT $3
+"""
+_DOCUMENT = """
+found.id, found.kind, found.organisation_id, found.mode, found.number, found.reference, found.currency,
+       found.total_minor, found.tax_minor, found.issued_on, found.corrects, document.record,
+       corrected.reference AS corrected, invoice.status, invoice.due_on,
+       coalesce(invoice.credited_minor > 0, false) AS is_credited, note.taken_back_by IS NOT NULL AS is_taken_back
+"""
+_STATE = """
+JOIN tax_documents document ON document.id = found.id
+LEFT JOIN tax_documents corrected ON corrected.id = found.corrects
+LEFT JOIN invoices invoice ON invoice.id = found.id
+LEFT JOIN credit_notes note ON note.id = found.id
+ORDER BY found.issued_on DESC, found.id DESC
+"""
+_SEARCH = "before, before_id, limit, amounts, number, text"
+LIST_OF_ORGANISATION = f"""
+SELECT {_DOCUMENT} FROM (
+    SELECT {_FIELDS} FROM (SELECT {_READ} AND organisation_id = $7 AND mode = $8 {_NEWEST}) AS newest WHERE {_MATCHES}
+) AS found {_STATE}
+"""  # noqa: S608 - constants
+
+
+async def list_documents(connection: Connection, tenant: Tenant, search: DocumentSearch) -> Sequence[ListedDocument]:
+    rows = await connection.fetch(LIST_OF_ORGANISATION, *parameters_of(search, _SEARCH), *tenant)
+    return [value_of(ListedDocument, row) for row in rows]
+
+
+LIST_ALL = f"""
+SELECT {_DOCUMENT} FROM (
+    SELECT {_FIELDS} FROM (SELECT {_READ} AND mode = $7 {_NEWEST}) AS newest WHERE {_MATCHES}
+) AS found {_STATE}
+"""  # noqa: S608 - constants
+
+
+async def list_documents_any_account(
+    connection: Connection, mode: Mode, search: DocumentSearch
+) -> Sequence[ListedDocument]:
+    rows = await connection.fetch(LIST_ALL, *parameters_of(search, _SEARCH), mode)
+    return [value_of(ListedDocument, row) for row in rows]
