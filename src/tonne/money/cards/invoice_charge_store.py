@@ -85,7 +85,7 @@ WITH opened AS (
            coalesce($12, card.customer), coalesce($11, card.method), $7, $8, 'pending', $9, $10
     FROM (SELECT true) AS one LEFT JOIN account_cards card ON card.account_id = $1
     WHERE NOT EXISTS (SELECT FROM charge_invoices document
-                      JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+                      JOIN charges ON charges.id = document.charge_id
                       WHERE document.invoice_id = ANY ($13::text[])
                         AND charges.status IN ('pending', 'captured', 'mismatched'))
     ON CONFLICT DO NOTHING
@@ -188,7 +188,7 @@ async def list_invoices_of_charge(connection: Connection, scope: Scope, charge_i
 
 HAS_OPEN_CHARGE = """
 SELECT EXISTS (SELECT FROM charge_invoices document
-               JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+               JOIN charges ON charges.id = document.charge_id
                WHERE document.invoice_id = ANY ($1::text[]) AND charges.status IN ('pending', 'mismatched'))
 """
 
@@ -221,7 +221,7 @@ MAKE_DECLINED_DUE = """
 UPDATE card_invoices SET next_attempt_at = $2, is_given_up = false
 WHERE account_id = $1 AND (is_given_up OR next_attempt_at > $2 AND EXISTS (
     SELECT FROM charge_invoices document
-    JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+    JOIN charges ON charges.id = document.charge_id
     WHERE document.invoice_id = card_invoices.invoice_id AND charges.status = 'failed'))
 RETURNING invoice_id
 """
@@ -249,7 +249,7 @@ UPDATE card_invoices SET next_attempt_at = $2
 WHERE card_invoices.account_id = $1 AND card_invoices.next_attempt_at IS NULL
   AND card_invoices.invoice_id = ANY ($3::text[]) AND NOT card_invoices.is_given_up
   AND NOT EXISTS (SELECT FROM charge_invoices document
-                  JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+                  JOIN charges ON charges.id = document.charge_id
                   WHERE document.invoice_id = card_invoices.invoice_id
                     AND charges.status IN ('pending', 'mismatched'))
 """

@@ -10,7 +10,7 @@ INVARIANTS = (
         SELECT format('invoice %s: charges %s', document.reference, string_agg(charges.id, ', ' ORDER BY attempt))
                AS "where"
         FROM charges JOIN charge_invoices document
-          ON document.account_id = charges.account_id AND document.charge_id = charges.id
+          ON document.charge_id = charges.id
         WHERE charges.status IN ('captured', 'mismatched')
         GROUP BY document.invoice_id, document.reference HAVING count(*) > 1
         """,
@@ -41,7 +41,7 @@ INVARIANTS = (
           AND NOT invoices.settled_by_hand
           AND NOT EXISTS (SELECT FROM transfer_assignments part WHERE part.invoice_id = invoices.id)
           AND NOT EXISTS (SELECT FROM charge_invoices document JOIN charges charge
-                            ON charge.account_id = document.account_id AND charge.id = document.charge_id
+                            ON charge.id = document.charge_id
                           WHERE document.invoice_id = invoices.id AND charge.status IN ('captured', 'refunded')
                             AND NOT charge.is_surplus)
         """,
@@ -56,7 +56,7 @@ INVARIANTS = (
         WHERE invoices.status = 'open' AND due.next_attempt_at IS NULL AND accounts.auto_advance
           AND NOT due.is_given_up
           AND NOT EXISTS (SELECT FROM charge_invoices document JOIN charges
-                            ON charges.account_id = document.account_id AND charges.id = document.charge_id
+                            ON charges.id = document.charge_id
                           WHERE document.invoice_id = invoices.id AND charges.status IN ('pending', 'mismatched'))
         """,
     ),
@@ -76,7 +76,7 @@ INVARIANTS = (
         """
         SELECT format('order %s of invoice %s', orders.id, invoices.reference) AS "where"
         FROM charges JOIN charge_invoices document
-          ON document.account_id = charges.account_id AND document.charge_id = charges.id
+          ON document.charge_id = charges.id
         JOIN invoices ON invoices.id = document.invoice_id
         JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id

@@ -153,7 +153,7 @@ LIST_CHARGES = """
 SELECT charges.id, status, charges.amount_minor, charges.currency, coalesce(code, outcome) AS outcome, created_at,
        settled_at
 FROM charge_invoices document
-JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+JOIN charges ON charges.id = document.charge_id
 WHERE document.invoice_id = $1 ORDER BY created_at, charges.id LIMIT 100
 """
 

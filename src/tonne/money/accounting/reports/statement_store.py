@@ -60,7 +60,7 @@ _RARE = f"""
       AND invoices.settled_at >= {_SINCE} AND invoices.settled_at < {_UNTIL}
       AND received.minor < invoices.settled_minor
       AND NOT EXISTS (SELECT FROM charge_invoices document
-                      JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+                      JOIN charges ON charges.id = document.charge_id
                       WHERE document.invoice_id = invoices.id
                         AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus)
     UNION ALL

@@ -33,7 +33,7 @@ CROSS JOIN LATERAL (
     SELECT coalesce(bool_or(charges.status IN ('pending', 'captured', 'mismatched')), false) AS is_open,
            coalesce(bool_or(charges.status = 'failed'), false) AS has_failed
     FROM charge_invoices document
-    JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+    JOIN charges ON charges.id = document.charge_id
     WHERE document.invoice_id = due.invoice_id) AS charged
 WHERE asked.account_id = $1 AND asked.invoice_id = $2 AND invoices.status = 'open' AND invoices.billing = 'collected'
   AND EXISTS (SELECT FROM invoices own WHERE own.id = asked.invoice_id AND own.billing = 'collected')

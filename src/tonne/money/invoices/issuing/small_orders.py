@@ -51,8 +51,7 @@ SELECT card.account_id, card.organisation_id, card.fingerprint,
                  AND NOT due.is_given_up
                  AND (due.next_attempt_at <= $2
                       OR EXISTS (SELECT FROM charge_invoices document
-                                 JOIN charges ON charges.account_id = document.account_id
-                                             AND charges.id = document.charge_id
+                                 JOIN charges ON charges.id = document.charge_id
                                  WHERE document.account_id = due.account_id AND document.invoice_id = due.invoice_id
                                    AND charges.status IN ('pending', 'mismatched', 'failed')))) AS is_pending,
        EXISTS (SELECT FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id
