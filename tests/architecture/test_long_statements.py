@@ -230,7 +230,7 @@ BOUNDED = {
     "money/accounting/reports/organisation_documents.py FIND_PAYMENT": "the documents of one charge",
     "money/invoices/card_payment/collect_test_orders.py LIST_SMALL": "the placed orders of one account, in test mode",
     "money/invoices/card_payment/collection_store.py LIST_UNDELIVERED": "the orders of the invoices of one charge",
-    "money/invoices/issuing/small_orders.py FIND_CARDS": "EXISTS over the payments since a card was stored, by an index",
+    "money/invoices/issuing/small_orders.py FIND_CARDS": "EXISTS over the payments since a card was stored",
     "money/invoices/credit_notes/store.py SUM_CREDITED": "the credit notes of one invoice",
     "platform/events/notification.py NOTIFY_WITH_NEWS": "the newest two events of a stream",
     "selling/estimates/store.py FIND_ACTIVITY": "an index of the account; the page shows few accounts",

@@ -24,7 +24,9 @@ from tonne.selling.orders.model import Order
 
 # 0.48 EUR each: eleven of them are above 5.00 EUR.
 LARGEST = 38_000
-MAILS = "SELECT count(*) FROM mails JOIN invoices ON invoices.id = mails.subject_id WHERE invoices.billing = 'collected'"
+MAILS = (
+    "SELECT count(*) FROM mails JOIN invoices ON invoices.id = mails.subject_id WHERE invoices.billing = 'collected'"
+)
 UNPAID, PAID = "unpaid", "paid"
 
 

@@ -41,7 +41,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import minimum_charge
+from tonne.platform.values.amounts import charge_unit, minimum_charge
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
@@ -242,9 +242,12 @@ async def bill_group(tx: Connection, group_id: str, settings: Settings, now: dat
 
 async def _is_too_little(tx: Connection, group: BillingGroup, keys: Sequence[OrderKey]) -> bool:
     """Whether a card cannot be charged so little. What was fulfilled first is billed all the same, with its tax."""
-    if not group.is_paid_by_card or group.closes_by_itself:
+    if not group.is_paid_by_card:
         return False
-    if await billing_store.sum_unbilled(tx, keys) >= minimum_charge(group.currency):
+    sum_minor = await billing_store.sum_unbilled(tx, keys)
+    if group.closes_by_itself or sum_minor < charge_unit(group.currency):
+        return sum_minor < charge_unit(group.currency)
+    if sum_minor >= minimum_charge(group.currency):
         return False
     return group.billing is not InvoiceBilling.COLLECTED or not await billing_store.is_any_fulfilled(tx, keys)
 
