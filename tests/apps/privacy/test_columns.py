@@ -43,7 +43,7 @@ KEPT = {
         "closed_reason": OPERATOR,
     },
     "act_as_periods": {"reason": OPERATOR, "session_id": "of an operator"},
-    "account_cards": {"brand customer expires fingerprint last_four method": "the card of an account; the gateway keeps the rest"},
+    "account_cards": {"brand customer expires fingerprint last_four method": "the card of an account, not its number"},
     "api_keys": {"name last_four rights permissions account_ids limit_key_id replaced_by": OWN},
     "api_requests": {
         "error_code route key_id": WORDS,
