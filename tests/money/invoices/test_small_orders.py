@@ -352,6 +352,23 @@ async def test_the_test_helper_closes_a_collection_and_shows_what_is_carried_ove
     await scene.check_invariants()
 
 
+async def test_the_invoice_of_an_order_that_was_fulfilled_first_is_settled_by_the_helper(
+    api: ApiClient, card_billing: CardBilling
+) -> None:
+    scene = card_billing
+    await scene.order()
+    await scene.run()
+    scene.clock.advance(seconds=1)
+    order = await scene.place_order(scene.scope, mass_grams=2_400)
+    await scene.run()
+    assert await _state(scene, order) == (PAID, UNPAID, None)
+    settled = await api.post(f"/v1/test-helpers/orders/{order.id}/settle-invoice", {})
+    assert (settled.json()["status"], settled.json()["payment_state"]) == (PAID, PAID)
+    again = await api.post(f"/v1/test-helpers/orders/{order.id}/settle-invoice", {})
+    assert codes(again) == ["invoice_not_open"]
+    await scene.check_invariants()
+
+
 async def test_the_test_helper_shows_a_decline(api: ApiClient, card_billing: CardBilling) -> None:
     scene, account_id = card_billing, card_billing.scope.account_id
     await scene.pay_by_card(REFUSED)

@@ -26,7 +26,7 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.exchange_rate_source, orders.exchange_rate_as_of, orders.estimate_id, orders.offset_link_id, orders.email,
        accounts.beneficiary AS account_beneficiary,
        orders.metadata, orders.created_at, orders.payment_state, orders.tax_treatment, orders.tax_rate,
-       orders.tax_minor, orders.billing_adjustment_minor, orders.billed_at IS NOT NULL AS is_billed_together,
+       orders.tax_minor, orders.billing_adjustment_minor, orders.billed_at IS NOT NULL AS was_billed_together,
        orders.refunded_minor, orders.failure_reason, orders.cancellation_reason,
        CASE WHEN orders.status = 'placed' THEN orders.hold_reason END AS hold_reason,
        orders.beneficiary_kind, orders.beneficiary_is_public, orders.language,

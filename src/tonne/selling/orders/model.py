@@ -208,7 +208,7 @@ class Order(msgspec.Struct, frozen=True):
     payment_state: PaymentState = PaymentState.UNPAID
     tax: OrderTax = OrderTax()
     # It was billed together with others.
-    is_billed_together: bool = False
+    was_billed_together: bool = False
     # What billing it together with others took off the total cost: zero or less.
     billing_adjustment_minor: int = 0
     refunded_minor: int = 0
@@ -260,7 +260,7 @@ class Order(msgspec.Struct, frozen=True):
     @property
     def payment_plan(self) -> PaymentPlan:
         """Of a received order, it is decided with its price."""
-        is_collected = self.is_billed_together or (self.priced is not None and self.tax.tax_minor is None)
+        is_collected = self.was_billed_together or (self.priced is not None and self.tax.tax_minor is None)
         return PaymentPlan.COLLECTED if is_collected else PaymentPlan.NOW
 
     @property

@@ -38,7 +38,13 @@ from tonne.money.invoices.issuing.collect_orders import is_billed_together
 from tonne.money.invoices.issuing.issue_invoices import bill_alone, issue_invoices
 from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceBilling, InvoiceStatus
 from tonne.money.invoices.settle_difference import book_difference
-from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account, settle_invoice
+from tonne.money.invoices.settle_invoice import (
+    CHUNK,
+    FULFILLED,
+    mark_invoice_paid,
+    pay_orders_any_account,
+    settle_invoice,
+)
 from tonne.money.invoices.store import find_invoices_any_account
 from tonne.platform.db.batches import RowJob, run_each
 from tonne.platform.db.database import Connection, Database
@@ -48,7 +54,7 @@ from tonne.platform.values.context import Clock, Mode, Scope, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order, load_orders
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
-from tonne.selling.orders.model import CancellationReason, FailureReason, HoldReason, Order, OrderStatus
+from tonne.selling.orders.model import CancellationReason, FailureReason, HoldReason, Order, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders
 from tonne.selling.orders.queue import lock_keys, lock_order, wake_held
 from tonne.selling.orders.store import note_cancellation
@@ -193,13 +199,15 @@ async def _open(
     """None if the order costs nothing, so that it was marked as paid."""
     now = clock()
     order = await lock_order(tx, scope, order_id)
-    if order is None or order.status is not OrderStatus.PLACED:
-        raise InvoiceNotOpen("Only a placed order has an open invoice.")
+    is_owed = order is not None and order.status in FULFILLED and order.payment_state is PaymentState.UNPAID
+    if order is None or not (is_owed or order.status is OrderStatus.PLACED):
+        raise InvoiceNotOpen("Only an order that is placed, or was fulfilled first, has an open invoice.")
     invoice = await store.find_invoice(tx, scope, order_id)
     if invoice is None:
         if not is_billed_together(order):
             raise OrderPaidByCard
-        await issue_invoices(tx, [order], settings, now)
+        if not is_owed:
+            await issue_invoices(tx, [order], settings, now)
         invoice = await bill_alone(tx, order, settings, now)
     if invoice is None:
         return None
