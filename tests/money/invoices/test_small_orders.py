@@ -22,6 +22,8 @@ from tonne.selling.accounts.model import PaymentMethod, SmallCardOrders
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.orders.model import Order
 
+# The card is charged again after these.
+RETRIES = (timedelta(hours=1), timedelta(days=1), timedelta(days=3))
 # 0.48 EUR each: eleven of them are above 5.00 EUR.
 LARGEST = 38_000
 MAILS = (
@@ -125,7 +127,7 @@ async def test_a_declined_collection_is_paid_by_transfer(shop: SmallOrders) -> N
     assert await _state(shop, beyond) == ("placed", UNPAID, "collection_pending")
     [invoice] = await shop.invoices()
     meanwhile = await shop.parcel()
-    for delay in (timedelta(hours=1), timedelta(days=1), timedelta(days=3)):
+    for delay in RETRIES:
         await shop.run()
         assert await _state(shop, meanwhile) == ("placed", UNPAID, "collection_pending")
         shop.clock.now += delay
@@ -161,7 +163,7 @@ async def test_another_card_pays_a_declined_collection(shop: SmallOrders) -> Non
     await shop.run()
     shop.stripe.is_declining = True
     await shop.run_at(2026, 2, 1, 0, 16)
-    for delay in (timedelta(hours=1), timedelta(days=1), timedelta(days=3)):
+    for delay in RETRIES:
         shop.clock.now += delay
         await shop.run()
     [owed] = await shop.open_invoices()
