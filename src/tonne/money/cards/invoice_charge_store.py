@@ -187,9 +187,8 @@ async def list_invoices_of_charge(connection: Connection, scope: Scope, charge_i
 
 
 HAS_OPEN_CHARGE = """
-SELECT EXISTS (SELECT FROM charge_invoices document
-               JOIN charges ON charges.id = document.charge_id
-               WHERE document.invoice_id = ANY ($1::text[]) AND charges.status IN ('pending', 'mismatched'))
+SELECT bool_or(charges.status IN ('pending', 'mismatched')) FROM charge_invoices document
+JOIN charges ON charges.id = document.charge_id WHERE document.invoice_id = ANY ($1::text[])
 """
 
 
