@@ -223,7 +223,6 @@ BOUNDED = {
     "money/accounting/reports/statement_store.py LIST_PERIOD": _STATEMENT,
     "money/cards/gateways/card_simulated.py COUNT_DECLINED": "the simulated gateway, in test mode",
     "money/cards/gateways/simulated_refunds.py LIST_CHANGED": "the simulated gateway, in test mode",
-    "money/cards/stored_cards/card_problem_store.py LIST_TO_CONFIRM": "what waits for a confirmation",
     "money/cards/stored_cards/card_problem_store.py LIST_FAILED": "what failed in an account in the last days",
     "money/cards/stored_cards/stored_cards.py CLAIM_CLOSED_CARD": "EXISTS over the unpaid orders of a closed account",
     "money/accounting/reports/organisation_documents.py LIST_PAYMENTS": "the documents of the charges of one page",
