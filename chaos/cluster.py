@@ -252,7 +252,8 @@ class Cluster:
                 advances = payment.auto_advance
                 scope = await add_account(tx, opened.id, Mode.TEST, kind=kind, method=method, auto_advance=advances)
                 if payment.card:
-                    card = CardDetails(new_id("cus"), payment.card, "visa", payment.card[-4:], "2049-12")
+                    customer = new_id("cus")
+                    card = CardDetails(customer, payment.card, "visa", payment.card[-4:], "2049-12", customer)
                     await store_card(tx, scope, card, by=TESTER.at(now))
                 scopes.append(scope)
             _, key = await issue_key(tx, scopes[0], "chaos", by=TESTER.at(now))

@@ -123,5 +123,6 @@ async def store_cards(environment: Environment) -> None:
     async with environment.connection() as tx, tx.transaction():
         await tx.execute("UPDATE accounts SET payment_method = 'card'")
         for number, tenant in enumerate(environment.tenants):
-            card = CardDetails(f"cus_bench{number}", CARD, "visa", CARD[-4:], "2049-12")
+            customer = f"cus_bench{number}"
+            card = CardDetails(customer, CARD, "visa", CARD[-4:], "2049-12", fingerprint=customer)
             await store_card(tx, tenant.scope, card, gateway="simulated", now=utc_now())

@@ -215,7 +215,7 @@ class Service:
             for number in range(ACCOUNTS):
                 kind = AccountKind.CLIENT_ACCOUNT if scopes else AccountKind.ACCOUNT
                 scopes.append(await add_account(tx, opened.id, Mode.LIVE, kind=kind, method=PaymentMethod.CARD))
-                card = CardDetails(f"cus_{number}", GOOD, "visa", "4242", "2049-12")
+                card = CardDetails(f"cus_{number}", GOOD, "visa", "4242", "2049-12", f"card_{number}")
                 await store_card(tx, scopes[-1], card, by=TESTER.at(now))
             await tx.execute(SEND_RECEIPTS)
             _, key = await issue_key(tx, scopes[0], "chaos", by=TESTER.at(now))

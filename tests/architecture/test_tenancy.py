@@ -42,6 +42,8 @@ ACROSS_ACCOUNTS = {
     "money/invoices/einvoices/send_einvoices.py": "a job of the worker; the operator names an invoice by its number",
     "money/invoices/tax_documents.py": "all accounts of a mode share a series of numbers",
     "money/invoices/card_payment/settle_card_invoice.py": "a job; an invoice names its organisation only",
+    "money/invoices/card_payment/collect_test_orders.py": "an invoice names its organisation only",
+    "money/invoices/issuing/small_orders.py": "several accounts may have stored the same card",
     "money/invoices/card_payment/mail_card_receipt.py": "an invoice names its organisation only",
     "money/invoices/follow_up_invoices.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/card_payment/pay_by_card.py": "an invoice names its organisation only",

@@ -62,7 +62,8 @@ async def write(
 ) -> Order:
     catalogue = catalogue or await services.catalogues.current(scope.mode)
     async with services.database.transaction() as tx:
-        terms = await find_terms(tx, scope, services.settings.seller_tax)
+        found = await find_terms(tx, scope, services.settings.seller_tax)
+        terms = found.at_service(services.settings)
         terms = terms if request.customer is None else terms.at_checkout()
         placed = await place_order(tx, scope, request, terms, catalogue, now=now, retry_after=timedelta(seconds=30))
     assert placed is not None

@@ -114,6 +114,11 @@ export interface Order {
   /** The tonnes that were ordered. Null for a value. */
   requested_quantity: Decimal | null;
   /**
+   * `collected`: billed and paid together with other orders, as its account is billed, or because it is too small for a
+   * card payment. `tax` and `amount_due` are then null until it is billed.
+   */
+  payment_plan: PaymentPlan;
+  /**
    * Where the money is. Status `paid` says that the order is cleared for fulfilment: its money may arrive later.
    * `refunded`: in full. `disputed`: the payer has disputed the card payment.
    */
@@ -137,10 +142,10 @@ export interface Order {
   beneficiary: Beneficiary;
   /**
    * Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid orders would exceed the
-   * credit of its account. Fulfilled once it or others are paid, or the limit is raised. Its invoice lacks:
-   * `buyer_details_missing`: the address of your organisation, or what its electronic invoice needs (enter it in the
-   * dashboard); `vat_check_missing`: a check of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller
-   * sees to the last two.
+   * credit of its account. Fulfilled once it or others are paid, or the limit is raised. `collection_pending`: a small
+   * order by card, fulfilled once earlier ones are charged. Its invoice lacks: `buyer_details_missing`: the address of
+   * your organisation, or what its electronic invoice needs (enter it in the dashboard); `vat_check_missing`: a check
+   * of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller sees to the last two.
    */
   hold_reason?: HoldReason | undefined;
   /** The locked quote that fixed its price. Present only if it was placed with one. */
@@ -220,12 +225,15 @@ export interface ProjectItem {
 /** The status of a project of an order. */
 export type ProjectStatus = "allocated" | "retired";
 
+/** How an order is paid. */
+export type PaymentPlan = "collected" | "now";
+
 /** Where the money of an order is. An order may be fulfilled before it is paid. */
 export type PaymentState = "disputed" | "paid" | "refunded" | "unpaid";
 
 export type FailureReason = "amount_not_chargeable" | "authentication_required" | "card_declined" | "card_missing" | "expired_card" | "insufficient_funds" | "not_payable" | "price_unavailable";
 
-export type CancellationReason = "checkout_expired" | "checkout_replaced" | "dispute_lost" | "invoice_unpaid" | "payment_mismatched" | "refunded_at_gateway" | "requested_by_client" | "requested_by_customer" | "requested_by_operator";
+export type CancellationReason = "checkout_expired" | "checkout_replaced" | "collection_declined" | "dispute_lost" | "invoice_unpaid" | "payment_mismatched" | "refunded_at_gateway" | "requested_by_client" | "requested_by_customer" | "requested_by_operator";
 
 export interface Beneficiary {
   /** Name on the certificate. */
@@ -233,7 +241,7 @@ export interface Beneficiary {
 }
 
 /** What a placed order waits for beside its payment. */
-export type HoldReason = "buyer_details_missing" | "credit_limit_reached" | "exchange_rate_missing" | "vat_check_missing";
+export type HoldReason = "buyer_details_missing" | "collection_pending" | "credit_limit_reached" | "exchange_rate_missing" | "vat_check_missing";
 
 export type OrderCertificateState = "being_replaced";
 
@@ -812,6 +820,11 @@ export type LanguageCode = "de" | "en" | "es" | "fr" | "it" | "nl";
 export interface Quote {
   /** Whether a quantity or a value was requested. */
   type: OrderType;
+  /**
+   * `collected`: billed and paid together with other orders, as its account is billed, or because it is too small for a
+   * card payment. `tax` and `amount_due` are then null until it is billed.
+   */
+  payment_plan: PaymentPlan;
   /** ISO 4217 code of all amounts of money here. */
   currency: string;
   /** Tonnes that would be retired. */
@@ -1057,6 +1070,11 @@ export interface LockedQuoteInput {
 export interface LockedQuote {
   /** Whether a quantity or a value was requested. */
   type: OrderType;
+  /**
+   * `collected`: billed and paid together with other orders, as its account is billed, or because it is too small for a
+   * card payment. `tax` and `amount_due` are then null until it is billed.
+   */
+  payment_plan: PaymentPlan;
   /** ISO 4217 code of all amounts of money here. */
   currency: string;
   /** Tonnes that would be retired. */
@@ -1121,6 +1139,23 @@ export interface DeclineInput {
 
 /** Decline codes of the test helper. */
 export type DeclineCode = "authentication_required" | "card_declined" | "do_not_try_again" | "expired_card" | "insufficient_funds" | "stolen_card" | "try_again_later";
+
+export interface CollectInput {
+  /** Do not charge less than a card can be charged: it waits for later orders. Default: `false`. */
+  respect_minimum?: boolean | undefined;
+}
+
+/** The documents of small orders that were not paid yet. */
+export interface Collect {
+  /** Their numbers. */
+  invoices: string[];
+  /** ISO 4217 code of all amounts of money here. */
+  currency: string;
+  /** The sum of what they ask for. */
+  amount_due: Decimal;
+  /** Whether the card has paid them. */
+  paid: boolean;
+}
 
 export interface CreditNotes {
   /** Newest first. */

@@ -1336,6 +1336,18 @@ export class TestHelpersResource {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/settle-invoice`, {}, options);
   }
 
+  /**
+   * Close the collection of a test account. Bills the small orders that it collects and charges its stored card, a test
+   * card, for them. The account is the one that the API key, or the account header, selects. Test keys only.
+   */
+  createAccountCollect(
+    accountId: string,
+    body: models.CollectInput = {},
+    options: CallOptions = {},
+  ): Promise<models.Collect> {
+    return this.#caller.call("POST", `/v1/test-helpers/accounts/${segment("accountId", accountId)}/collect`, { body }, options);
+  }
+
   /** Cancel a test order. Works like the endpoint for all orders. Test keys only. */
   cancelOrder(orderId: string, body: models.HelperCancelInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/cancel`, { body }, options);

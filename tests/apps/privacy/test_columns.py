@@ -41,9 +41,10 @@ KEPT = {
         "handle external_pages_visibility idempotency_key reference logo logo_media_type logo_version sibling_id": OWN,
         "receipt_email card_email": ADDRESS_IN_USE,
         "closed_reason": OPERATOR,
+        "small_card_orders": WORDS,
     },
     "act_as_periods": {"reason": OPERATOR, "session_id": "of an operator"},
-    "account_cards": {"brand customer expires last_four method": "the card of an account; the gateway keeps the rest"},
+    "account_cards": {"brand customer expires fingerprint last_four method": "the card of an account, not its number"},
     "api_keys": {"name last_four rights permissions account_ids limit_key_id replaced_by": OWN},
     "api_requests": {
         "error_code route key_id": WORDS,

@@ -145,8 +145,8 @@ VALUES ($1, 'test', 'wh_1', 'https://receiver.example/<b>', now(), '', 'abcd', 0
 """
 CARD = """
 INSERT INTO account_cards (account_id, organisation_id, mode, gateway, customer, method, brand, last_four, expires,
-                           created_at)
-VALUES ($1, $2, 'test', 'simulated', 'cus', 'pm', 'Visa', '4242', $3, now())
+                           fingerprint, created_at)
+VALUES ($1, $2, 'test', 'simulated', 'cus', 'pm', 'Visa', '4242', $3, 'fp', now())
 """
 LINK = "INSERT INTO card_links (account_id, organisation_id, mode, created_at) VALUES ($1, $2, 'test', now())"
 DECLINED = """

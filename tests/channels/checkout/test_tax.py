@@ -64,7 +64,7 @@ async def test_a_changed_rate_is_shown_before_it_is_charged(
     services: Services, shopper: Shopper, link: OffsetLink
 ) -> None:
     page = await shopper.open(await shopper.begin(link, amount="2"))
-    services.directory._seller_tax = msgspec.structs.replace(services.settings, tax_rate="20").seller_tax
+    services.directory._settings = msgspec.structs.replace(services.settings, tax_rate="20")
     refused = await shopper.send(page)
     assert "The price has changed" in refused.text
     assert await Scene(services).fetchval("SELECT count(*) FROM orders") == 0

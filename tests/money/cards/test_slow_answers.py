@@ -47,7 +47,7 @@ class SlowScene(CardScene):
 
     async def place_by_card(self, count: int) -> list[Order]:
         await self.execute("UPDATE accounts SET payment_method = 'card' WHERE id = $1", self.scope.account_id)
-        card = CardDetails("cus_1", "pm_1", "visa", "4242", "2049-04")
+        card = CardDetails("cus_1", "pm_1", "visa", "4242", "2049-04", "fp_1")
         async with self.database.transaction() as tx:
             await stored_card_store.store_card(tx, self.scope, card, gateway="stripe", now=self.clock())
         return [await self.place_order(self.scope) for _ in range(count)]

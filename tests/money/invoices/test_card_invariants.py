@@ -12,7 +12,10 @@ _SECOND = """
 INSERT INTO charges (account_id, id, invoice_id, organisation_id, mode, attempt, gateway, source, customer, method,
                      amount_minor, currency, status, reference, captured_minor, captured_currency, created_at)
 SELECT account_id, id || '2', invoice_id, organisation_id, mode, 2, 'stripe', source, customer, method, amount_minor,
-       currency, 'captured', 'pi_2', amount_minor, currency, created_at FROM charges WHERE status = 'captured'
+       currency, 'captured', 'pi_2', amount_minor, currency, created_at FROM charges WHERE status = 'captured';
+INSERT INTO charge_invoices (account_id, charge_id, invoice_id, reference, currency, amount_minor, order_count)
+SELECT account_id, charge_id || '2', invoice_id, reference, currency, amount_minor, order_count FROM charge_invoices
+WHERE charge_id IN (SELECT id FROM charges WHERE status = 'captured')
 """
 BREACHES = [
     ("no invoice is charged twice", f"DROP INDEX charges_one_per_invoice; {_SECOND}"),

@@ -18,11 +18,10 @@ from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.parties import rate_text
 from tonne.money.invoices.documents.record import InvoiceRecord
 from tonne.money.invoices.issuing.billing_store import BillingGroup, LineTotal, OrderToBill
-from tonne.money.invoices.model import BilledOrganisation
+from tonne.money.invoices.model import BilledOrganisation, InvoiceBilling
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment
 from tonne.platform.values.context import Mode
-from tonne.selling.accounts.model import Billing
 
 _PRICES = (("Forest", 1265, 1406), ("Balanced", 1044, 1160), ("Wind", 690, 690))
 _TERMS = (
@@ -31,7 +30,7 @@ _TERMS = (
     [(TaxTreatment.REVERSE_CHARGE, Fraction(0))],
     [(TaxTreatment.STANDARD, Fraction(19, 100)), (TaxTreatment.STANDARD, Fraction(7, 100))],
 )
-_GROUP = BillingGroup("bgr_1", "org_1", Mode.LIVE, "EUR", Billing.MONTHLY, 0, "", 0, 0)
+_GROUP = BillingGroup("bgr_1", "org_1", Mode.LIVE, "EUR", InvoiceBilling.MONTHLY, 0, "", 0, 0)
 _DAY = date(2026, 12, 1)
 
 

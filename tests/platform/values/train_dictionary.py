@@ -17,7 +17,7 @@ import zstandard
 
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.catalogue.prices.price import OrderType
+from tonne.selling.catalogue.prices.price import OrderType, PaymentPlan
 from tonne.selling.catalogue.schemas import BundleItemOut
 from tonne.selling.orders.model import CancellationReason, FailureReason, OrderStatus, PaymentState, ProjectStatus
 from tonne.selling.orders.schemas import BeneficiaryOut, OrderOut, ProjectItemOut
@@ -150,6 +150,7 @@ def order_sample() -> bytes:
         estimate_id=_id("est") if by_quantity and not at_checkout else None,
         requested_value=None if by_quantity else _money(),
         requested_quantity=_tonnes() if by_quantity else None,
+        payment_plan=PaymentPlan.NOW,
         payment_state=_RNG.choice((PaymentState.UNPAID, PaymentState.PAID)),
         tax=_RNG.choice(("0.00", _money())) if is_priced else None,
         billing_adjustment="0.00" if is_priced else None,

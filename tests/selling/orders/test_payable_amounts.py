@@ -117,8 +117,9 @@ async def test_money_10_by_value_the_maximum_is_first_rounded_down(accounts: Ope
 
 @pytest.mark.parametrize("mode", Mode)
 async def test_money_22_orders_below_the_minimum_charge_are_refused_for_cards_only(
-    mode: Mode, accounts: Opener, populated_db: Database
+    mode: Mode, accounts: Opener, populated_db: Database, services: Services
 ) -> None:
+    services.directory._settings = msgspec.structs.replace(services.settings, small_card_orders="refuse")
     card, invoice = await accounts.open(mode, "EUR", by_card=True), await accounts.open(mode, "EUR")
     estimate = (await card.post("/v1/estimates", mass("10", "kg"))).json()
     # An estimate may be ordered together with others one day, so it still shows its price.

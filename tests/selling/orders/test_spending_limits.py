@@ -130,7 +130,7 @@ async def test_an_order_that_waits_for_a_price_counts_when_it_is_priced(
 async def test_orders_below_the_minimum_are_refused(
     services: Services, api: ApiClient, operator: Operator, world: World
 ) -> None:
-    services.directory._minimum_orders = {"EUR": 1000}
+    services.directory._settings = msgspec.structs.replace(services.settings, minimum_order="EUR 10.00")
     for path, body in (
         ("/v1/orders/by-value", {"value": "9.99"}),
         ("/v1/orders/by-mass/quote", {"mass": {"amount": "1", "unit": "kg"}}),

@@ -25,6 +25,7 @@ ORDER_FIELDS = [
     "estimate_id",
     "requested_value",
     "requested_quantity",
+    "payment_plan",
     "payment_state",
     "tax",
     "billing_adjustment",

@@ -3025,6 +3025,22 @@ class AsyncTestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/settle-invoice", **options
         )
 
+    async def create_account_collect(
+        self, account_id: str, *, respect_minimum: bool | Omit = OMIT, **options: Unpack[CallOptions]
+    ) -> models.Collect:
+        """Close the collection of a test account.
+
+        Bills the small orders that it collects and charges its stored card, a test card, for them. The account is
+        the one that the API key, or the account header, selects. Test keys only.
+        """
+        return await self._caller.call(
+            models.Collect,
+            "POST",
+            f"/v1/test-helpers/accounts/{segment('account_id', account_id)}/collect",
+            body={"respect_minimum": respect_minimum},
+            **options,
+        )
+
     async def cancel_order(
         self,
         order_id: str,

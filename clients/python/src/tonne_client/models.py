@@ -133,6 +133,10 @@ class Order(Model):
     """The value that was ordered. Null for a quantity."""
     requested_quantity: Decimal | None
     """The tonnes that were ordered. Null for a value."""
+    payment_plan: PaymentPlan
+    """`collected`: billed and paid together with other orders, as its account is billed, or because it is too small for
+    a card payment. `tax` and `amount_due` are then null until it is billed.
+    """
     payment_state: PaymentState
     """Where the money is. Status `paid` says that the order is cleared for fulfilment: its money may arrive later.
     `refunded`: in full. `disputed`: the payer has disputed the card payment.
@@ -155,10 +159,11 @@ class Order(Model):
     """In whose name the certificate is issued."""
     hold_reason: HoldReason | None
     """Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid orders would exceed the
-    credit of its account. Fulfilled once it or others are paid, or the limit is raised. Its invoice lacks:
-    `buyer_details_missing`: the address of your organisation, or what its electronic invoice needs (enter it in the
-    dashboard); `vat_check_missing`: a check of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller
-    sees to the last two.
+    credit of its account. Fulfilled once it or others are paid, or the limit is raised. `collection_pending`: a
+    small order by card, fulfilled once earlier ones are charged. Its invoice lacks: `buyer_details_missing`: the
+    address of your organisation, or what its electronic invoice needs (enter it in the dashboard);
+    `vat_check_missing`: a check of its VAT id; `exchange_rate_missing`: the rate for the tax. The seller sees to the
+    last two.
     """
     quote_id: str | None
     """The locked quote that fixed its price. Present only if it was placed with one."""
@@ -238,6 +243,9 @@ class ProjectItem(Model):
 ProjectStatus = Literal["allocated", "retired"]
 
 
+PaymentPlan = Literal["collected", "now"]
+
+
 PaymentState = Literal["disputed", "paid", "refunded", "unpaid"]
 
 
@@ -256,6 +264,7 @@ FailureReason = Literal[
 CancellationReason = Literal[
     "checkout_expired",
     "checkout_replaced",
+    "collection_declined",
     "dispute_lost",
     "invoice_unpaid",
     "payment_mismatched",
@@ -273,7 +282,9 @@ class Beneficiary(Model):
     """Name on the certificate."""
 
 
-HoldReason = Literal["buyer_details_missing", "credit_limit_reached", "exchange_rate_missing", "vat_check_missing"]
+HoldReason = Literal[
+    "buyer_details_missing", "collection_pending", "credit_limit_reached", "exchange_rate_missing", "vat_check_missing"
+]
 
 
 OrderCertificateState = Literal["being_replaced"]
@@ -890,6 +901,10 @@ class Quote(Model):
 
     type: OrderType
     """Whether a quantity or a value was requested."""
+    payment_plan: PaymentPlan
+    """`collected`: billed and paid together with other orders, as its account is billed, or because it is too small for
+    a card payment. `tax` and `amount_due` are then null until it is billed.
+    """
     currency: str
     """ISO 4217 code of all amounts of money here."""
     quantity: Decimal
@@ -1143,6 +1158,10 @@ class LockedQuote(Model):
 
     type: OrderType
     """Whether a quantity or a value was requested."""
+    payment_plan: PaymentPlan
+    """`collected`: billed and paid together with other orders, as its account is billed, or because it is too small for
+    a card payment. `tax` and `amount_due` are then null until it is billed.
+    """
     currency: str
     """ISO 4217 code of all amounts of money here."""
     quantity: Decimal
@@ -1216,6 +1235,26 @@ DeclineCode = Literal[
     "stolen_card",
     "try_again_later",
 ]
+
+
+class CollectInput(TypedDict):
+    """CollectInput"""
+
+    respect_minimum: NotRequired[bool]
+    """Do not charge less than a card can be charged: it waits for later orders. Default: `false`."""
+
+
+class Collect(Model):
+    """The documents of small orders that were not paid yet."""
+
+    invoices: list[str]
+    """Their numbers."""
+    currency: str
+    """ISO 4217 code of all amounts of money here."""
+    amount_due: Decimal
+    """The sum of what they ask for."""
+    paid: bool
+    """Whether the card has paid them."""
 
 
 class CreditNotes(Model):

@@ -3015,6 +3015,22 @@ class TestHelpersResource:
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/settle-invoice", **options
         )
 
+    def create_account_collect(
+        self, account_id: str, *, respect_minimum: bool | Omit = OMIT, **options: Unpack[CallOptions]
+    ) -> models.Collect:
+        """Close the collection of a test account.
+
+        Bills the small orders that it collects and charges its stored card, a test card, for them. The account is
+        the one that the API key, or the account header, selects. Test keys only.
+        """
+        return self._caller.call(
+            models.Collect,
+            "POST",
+            f"/v1/test-helpers/accounts/{segment('account_id', account_id)}/collect",
+            body={"respect_minimum": respect_minimum},
+            **options,
+        )
+
     def cancel_order(
         self,
         order_id: str,

@@ -7,7 +7,9 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection, parameters_of
 
 _CHARGE = """
-id, order_id, (SELECT invoices.reference FROM invoices WHERE invoices.id = charges.invoice_id) AS invoice, mode,
+id, order_id,
+(SELECT string_agg(document.reference, ', ' ORDER BY document.reference) FROM charge_invoices document
+ WHERE document.account_id = charges.account_id AND document.charge_id = charges.id) AS invoice, mode,
 attempt, gateway, source, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,
 refunded_at, next_attempt_at, account_id, organisation_id
 """
@@ -36,7 +38,7 @@ _SEARCH = "order_id, reference, status, mode, organisation_id, account_id, since
 
 class FoundCharge(Struct, frozen=True, kw_only=True):
     id: str
-    # Exactly one of them is set. An invoice is named by its number.
+    # Exactly one of them is set. Invoices are named by their numbers.
     order_id: str | None
     invoice: str | None
     mode: str
@@ -61,12 +63,14 @@ class FoundCharge(Struct, frozen=True, kw_only=True):
 SEARCH_CHARGES = f"""
 SELECT {_CHARGE} FROM charges
 WHERE ($1::text IS NULL OR order_id = $1
-       OR invoice_id IN (SELECT billed.invoice_id FROM invoice_orders billed WHERE billed.order_id = $1))
+       OR id IN (SELECT document.charge_id FROM charge_invoices document
+                 JOIN invoice_orders billed ON billed.invoice_id = document.invoice_id WHERE billed.order_id = $1))
   AND ($2::text IS NULL OR reference = $2) AND ($3::text IS NULL OR status = $3)
   AND ($4::text IS NULL OR mode::text = $4) AND ($5::text IS NULL OR organisation_id = $5)
   AND ($6::text IS NULL OR account_id = $6) AND ($7::timestamptz IS NULL OR created_at >= $7)
   AND ($8::timestamptz IS NULL OR created_at < $8)
-  AND ($9::text IS NULL OR invoice_id IN (SELECT invoices.id FROM invoices WHERE invoices.reference = $9))
+  AND ($9::text IS NULL OR id IN (SELECT document.charge_id FROM charge_invoices document
+                                  JOIN invoices ON invoices.id = document.invoice_id WHERE invoices.reference = $9))
 ORDER BY created_at DESC, id DESC LIMIT $10
 """  # noqa: S608 - columns above
 

@@ -298,8 +298,8 @@ UNION SELECT orders.account_id, orders.id
 FROM accounts JOIN orders ON orders.account_id = accounts.id AND orders.reference = $1
 UNION SELECT account_id, id FROM orders WHERE email IS NOT NULL AND lower(email) = lower($1)
 UNION SELECT account_id, order_id FROM certificates WHERE number = upper($1)
-UNION SELECT charges.account_id, coalesce(charges.order_id, billed.order_id) FROM charges
-      LEFT JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
+UNION SELECT charges.account_id, paid.order_id FROM charges
+      JOIN charge_orders paid ON paid.account_id = charges.account_id AND paid.charge_id = charges.id
       WHERE charges.id = $1 OR charges.reference = $1
 UNION SELECT billed.account_id, billed.order_id FROM invoices
       JOIN invoice_orders billed ON billed.invoice_id = invoices.id

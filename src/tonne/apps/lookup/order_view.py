@@ -92,6 +92,8 @@ async def describe_order(tx: Connection, order: Order, settings: Settings, now: 
         waits_for, next_by = "its consolidated invoice, at the end of the month or at the threshold", SERVICE
     if order.status is OrderStatus.PLACED and await is_above_credit_limit(tx, order):
         waits_for = f"{waits_for}; the credit limit of its account is reached (`tonne invoice ageing`)"
+    if order.hold_reason is HoldReason.COLLECTION_PENDING:
+        waits_for = f"{waits_for}; earlier small orders of the card or the organisation are paid first"
     if order.auto_advance and _is_charged(order) and not is_collected:
         waits_for, next_by = await _card_step(tx, order, invoice)
     names = await find_names(tx, scope.organisation_id, [scope.account_id])

@@ -43,8 +43,7 @@ class SellingParts(PlatformParts):
             database,
             clock,
             settings.key_refresh_s,
-            seller_tax=settings.seller_tax,
-            minimum_orders=settings.minimum_orders,
+            settings=settings,
         )
         self.catalogues = Catalogues(database, settings, load_vintages_any_account, clock)
         self.authenticator = Authenticator(self.directory, settings)

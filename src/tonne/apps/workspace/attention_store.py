@@ -55,6 +55,8 @@ COUNT_OVERDUE = """
 SELECT count(*) AS invoices, min(due_on) AS oldest_due_on
 FROM (SELECT due_on FROM invoices
       WHERE organisation_id = $1 AND mode = $2 AND status = 'open' AND due_on < $3
+        -- Small orders wait for others until a card can be charged for them.
+        AND NOT (billing = 'collected' AND payment_method = 'card')
       ORDER BY due_on LIMIT 100) AS overdue
 """
 
@@ -159,6 +161,7 @@ class NextInvoice(NamedTuple):
     """Orders that wait for a consolidated invoice. `total_minor` is without tax."""
 
     currency: str
+    billing: str
     order_count: int
     total_minor: int
     # 0 for an invoice that is issued every month.
@@ -167,7 +170,7 @@ class NextInvoice(NamedTuple):
 
 
 LIST_NEXT_INVOICES = """
-SELECT currency, order_count, total_minor, threshold_minor, next_attempt_at AS issued_at FROM billing_groups
+SELECT currency, billing, order_count, total_minor, threshold_minor, next_attempt_at AS issued_at FROM billing_groups
 WHERE organisation_id = $1 AND mode = $2 AND order_count > 0
 ORDER BY next_attempt_at NULLS LAST, currency, threshold_minor, account_id LIMIT 100
 """

@@ -24,7 +24,7 @@ amount_minor, currency, created_at, missing_since, confirm_until
 # The CASE spares most charges a look into the other table.
 INVOICE_REFERENCE = """
 CASE WHEN charges.invoice_id IS NOT NULL
-     THEN (SELECT document.reference FROM charge_invoices document
+     THEN (SELECT string_agg(document.reference, ', ' ORDER BY document.reference) FROM charge_invoices document
            WHERE document.account_id = charges.account_id AND document.charge_id = charges.id) END AS invoice_reference
 """
 ATTEMPT = f"{', '.join(f'charges.{name.strip()}' for name in CHARGE_COLUMNS.split(','))}, {INVOICE_REFERENCE}"
@@ -243,10 +243,11 @@ async def record_page(connection: Connection, charge: ChargeRequest, session_id:
 # mismatched, so that a person decides.
 SETTLE_CHARGES = """
 UPDATE charges SET status = CASE WHEN charges.status = 'failed' AND new.status = 'captured' AND EXISTS (
-                                     SELECT FROM charges other
-                                     WHERE other.account_id = charges.account_id
-                                       AND (other.order_id = charges.order_id
-                                            OR other.invoice_id = charges.invoice_id)
+                                     SELECT FROM charge_orders paid
+                                     JOIN charge_orders again ON again.order_id = paid.order_id
+                                     JOIN charges other ON other.account_id = again.account_id
+                                                       AND other.id = again.charge_id
+                                     WHERE paid.account_id = charges.account_id AND paid.charge_id = charges.id
                                        AND other.id <> charges.id
                                        AND other.status IN ('pending', 'captured'))
                                  THEN 'mismatched' ELSE new.status END,

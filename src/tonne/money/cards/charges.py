@@ -257,8 +257,8 @@ GOOD_CARD = StoredCard("cus_test_helper", "4242424242424242")
 # Always has to be confirmed by the payer.
 CONFIRMED_CARD = StoredCard("cus_test_helper", "4000002760003184")
 BILLED_TOGETHER = (
-    "This order is billed with others, and one charge of the card pays their invoice. Use the settle-invoice test "
-    "helper."
+    "This order is billed with others, and one charge of the card pays their invoice. Use the settle-invoice or the "
+    "collect test helper."
 )
 
 

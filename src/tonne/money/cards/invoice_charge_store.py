@@ -1,6 +1,6 @@
 """SQL of `card_invoices`, and of the charges that pay invoices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from tonne.money.cards.charge_store import ATTEMPT, CHARGE_COLUMNS, read_attempt
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, TryCounts
-from tonne.platform.db.database import Connection, scope_of
+from tonne.platform.db.database import Connection, columns, scope_of
 from tonne.platform.values.context import Mode, Scope, new_id
 from tonne.selling.orders.model import OrderKey
 
@@ -50,15 +50,30 @@ async def claim_card_invoices(
     return [CardInvoice(scope_of(row), row["invoice_id"]) for row in rows]
 
 
-SCHEDULE_INVOICE = "UPDATE card_invoices SET next_attempt_at = $2 WHERE invoice_id = $1"
+SCHEDULE_INVOICES = """
+UPDATE card_invoices SET next_attempt_at = $2, is_given_up = $3 WHERE invoice_id = ANY ($1::text[])
+"""
 
 
-async def schedule_invoice_any_account(tx: Connection, invoice_id: str, at: datetime | None) -> None:
-    """When the card is charged for an invoice; None: not until something makes it due."""
-    await tx.execute(SCHEDULE_INVOICE, invoice_id, at)
+async def schedule_invoices_any_account(
+    tx: Connection, invoice_ids: Collection[str], at: datetime | None, *, is_given_up: bool = False
+) -> None:
+    """When the card is charged for invoices; None: not until something makes them due.
+
+    `is_given_up`: only another card is charged.
+    """
+    await tx.execute(SCHEDULE_INVOICES, list(invoice_ids), at, is_given_up)
 
 
-# ON CONFLICT: another worker has just opened a charge. `charges_one_per_invoice` allows only one.
+IS_DUE = "SELECT next_attempt_at <= $2 FROM card_invoices WHERE invoice_id = $1"
+
+
+async def is_due_any_account(connection: Connection, invoice: CardInvoice, now: datetime) -> bool:
+    return await connection.fetchval(IS_DUE, invoice.invoice_id, now) is True
+
+
+# ON CONFLICT: another worker has just opened a charge. `charges_one_per_invoice` allows only one. The invoices are
+# locked, so that no other charge for one of them is opened meanwhile.
 INSERT_INVOICE_CHARGE = f"""
 WITH opened AS (
     INSERT INTO charges (account_id, id, invoice_id, organisation_id, mode, attempt, gateway, source, customer, method,
@@ -69,24 +84,31 @@ WITH opened AS (
            CASE WHEN coalesce($11, card.method) IS NULL THEN 'none' ELSE 'stored_card' END,
            coalesce($12, card.customer), coalesce($11, card.method), $7, $8, 'pending', $9, $10
     FROM (SELECT true) AS one LEFT JOIN account_cards card ON card.account_id = $1
-    WHERE NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = $3 AND charges.status = 'mismatched')
+    WHERE NOT EXISTS (SELECT FROM charge_invoices document
+                      JOIN charges ON charges.id = document.charge_id
+                      WHERE document.invoice_id = ANY ($13::text[])
+                        AND charges.status IN ('pending', 'captured', 'mismatched'))
     ON CONFLICT DO NOTHING
     RETURNING {CHARGE_COLUMNS}
 ), documents AS (
     INSERT INTO charge_invoices (account_id, charge_id, invoice_id, reference, currency, amount_minor, order_count)
-    SELECT account_id, id, invoice_id, $13, currency, amount_minor, $14 FROM opened
+    SELECT opened.account_id, opened.id, debt.invoice_id, debt.reference, opened.currency, debt.amount_minor,
+           debt.order_count
+    FROM opened CROSS JOIN unnest($13::text[], $14::text[], $15::bigint[], $16::integer[])
+                           AS debt (invoice_id, reference, amount_minor, order_count)
 ), paid AS (
     INSERT INTO charge_orders (account_id, charge_id, order_id, amount_minor)
     SELECT opened.account_id, opened.id, due.order_id, due.amount_minor
-    FROM opened CROSS JOIN unnest($15::text[], $16::bigint[]) AS due (order_id, amount_minor)
+    FROM opened CROSS JOIN unnest($17::text[], $18::bigint[]) AS due (order_id, amount_minor)
 )
-SELECT {CHARGE_COLUMNS}, $13 AS invoice_reference FROM opened
+SELECT {CHARGE_COLUMNS}, array_to_string($14, ', ') AS invoice_reference FROM opened
 """  # noqa: S608 - a constant
 
 
 class InvoiceDebt(NamedTuple):
     """What is due of an invoice when its card is charged, and of each order in it. The shares sum to the amount."""
 
+    invoice_id: str
     reference: str
     currency: str
     amount_minor: int
@@ -97,35 +119,33 @@ class InvoiceDebt(NamedTuple):
 
 async def insert_invoice_charge(
     tx: Connection,
-    invoice: CardInvoice,
-    debt: InvoiceDebt,
+    scope: Scope,
+    debts: Sequence[InvoiceDebt],
     *,
     card: StoredCard | None,
     now: datetime,
     held_until: datetime,
 ) -> ChargeAttempt | None:
-    """Record a charge for a locked invoice. None if one has taken the money, or may have.
+    """Record a charge for locked invoices, by number. None if one has taken the money of one of them, or may have.
 
     Without `card`, the account's is charged.
     """
-    scope = invoice.scope
     row = await tx.fetchrow(
         INSERT_INVOICE_CHARGE,
         scope.account_id,
         new_id("chg"),
-        invoice.invoice_id,
+        debts[0].invoice_id,
         scope.organisation_id,
         scope.mode,
         GATEWAY_OF[scope.mode],
-        debt.amount_minor,
-        debt.currency,
+        sum(debt.amount_minor for debt in debts),
+        debts[0].currency,
         now,
         held_until,
         *((None, None) if card is None else (card.method, card.customer)),
-        debt.reference,
-        debt.order_count,
-        [key.id for key in debt.shares],
-        list(debt.shares.values()),
+        *columns(debts, "invoice_id, reference, amount_minor, order_count"),
+        [key.id for debt in debts for key in debt.shares],
+        [amount for debt in debts for amount in debt.shares.values()],
     )
     return None if row is None else read_attempt(row, is_new=True)
 
@@ -155,8 +175,20 @@ async def claim_invoice_charges(
     return [read_attempt(row, is_replaced=row["is_replaced"]) for row in rows]
 
 
+LIST_INVOICES_OF_CHARGE = """
+SELECT invoice_id FROM charge_invoices WHERE account_id = $1 AND charge_id = $2 ORDER BY reference
+"""
+
+
+async def list_invoices_of_charge(connection: Connection, scope: Scope, charge_id: str) -> list[str]:
+    """The ids of the invoices that a charge pays."""
+    rows = await connection.fetch(LIST_INVOICES_OF_CHARGE, scope.account_id, charge_id)
+    return [row["invoice_id"] for row in rows]
+
+
 HAS_OPEN_CHARGE = """
-SELECT EXISTS (SELECT FROM charges WHERE invoice_id = ANY ($1::text[]) AND status IN ('pending', 'mismatched'))
+SELECT bool_or(charges.status IN ('pending', 'mismatched')) FROM charge_invoices document
+JOIN charges ON charges.id = document.charge_id WHERE document.invoice_id = ANY ($1::text[])
 """
 
 
@@ -185,9 +217,11 @@ async def count_invoice_tries_any_account(tx: Connection, invoice_id: str) -> Tr
 
 # Those whose card was declined: others are charged at their own time.
 MAKE_DECLINED_DUE = """
-UPDATE card_invoices SET next_attempt_at = $2
-WHERE account_id = $1 AND next_attempt_at > $2
-  AND EXISTS (SELECT FROM charges WHERE charges.invoice_id = card_invoices.invoice_id AND charges.status = 'failed')
+UPDATE card_invoices SET next_attempt_at = $2, is_given_up = false
+WHERE account_id = $1 AND (is_given_up OR next_attempt_at > $2 AND EXISTS (
+    SELECT FROM charge_invoices document
+    JOIN charges ON charges.id = document.charge_id
+    WHERE document.invoice_id = card_invoices.invoice_id AND charges.status = 'failed'))
 RETURNING invoice_id
 """
 
@@ -197,12 +231,26 @@ async def make_declined_invoices_due(tx: Connection, scope: Scope, now: datetime
     return len(await tx.fetch(MAKE_DECLINED_DUE, scope.account_id, now))
 
 
+MAKE_UNCHARGED_DUE = """
+UPDATE card_invoices SET next_attempt_at = $2
+WHERE account_id = $1 AND next_attempt_at > $2
+  AND NOT EXISTS (SELECT FROM charge_invoices document WHERE document.invoice_id = card_invoices.invoice_id)
+"""
+
+
+async def make_uncharged_invoices_due(tx: Connection, scope: Scope, now: datetime) -> None:
+    """The account is closed: what is too little for a charge waits for no others."""
+    await tx.execute(MAKE_UNCHARGED_DUE, scope.account_id, now)
+
+
 WAKE_CARD_INVOICES = """
 UPDATE card_invoices SET next_attempt_at = $2
 WHERE card_invoices.account_id = $1 AND card_invoices.next_attempt_at IS NULL
-  AND card_invoices.invoice_id = ANY ($3::text[])
-  AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = card_invoices.invoice_id
-                  AND charges.status IN ('pending', 'mismatched'))
+  AND card_invoices.invoice_id = ANY ($3::text[]) AND NOT card_invoices.is_given_up
+  AND NOT EXISTS (SELECT FROM charge_invoices document
+                  JOIN charges ON charges.id = document.charge_id
+                  WHERE document.invoice_id = card_invoices.invoice_id
+                    AND charges.status IN ('pending', 'mismatched'))
 """
 
 
@@ -211,22 +259,20 @@ async def wake_card_invoices(tx: Connection, scope: Scope, open_ids: Sequence[st
     await tx.execute(WAKE_CARD_INVOICES, scope.account_id, now, list(open_ids))
 
 
-class ChargedInvoice(NamedTuple):
-    """`brand` and `last_four` are of the charged card; None if the account has another card since."""
+class ChargedCard(NamedTuple):
+    """None if the account has another card since it was charged."""
 
-    invoice_id: str
     brand: str | None
     last_four: str | None
 
 
-FIND_CHARGED_INVOICE = """
-SELECT charges.invoice_id, card.brand, card.last_four FROM charges
+FIND_CHARGED_CARD = """
+SELECT card.brand, card.last_four FROM charges
 LEFT JOIN account_cards card ON card.account_id = charges.account_id AND card.method = charges.method
 WHERE charges.account_id = $1 AND charges.id = $2
 """
 
 
-async def find_charged_invoice(connection: Connection, scope: Scope, charge_id: str) -> ChargedInvoice:
-    """The invoice that a charge was for."""
-    [row] = await connection.fetch(FIND_CHARGED_INVOICE, scope.account_id, charge_id)
-    return ChargedInvoice(**row)
+async def find_charged_card(connection: Connection, scope: Scope, charge_id: str) -> ChargedCard:
+    [row] = await connection.fetch(FIND_CHARGED_CARD, scope.account_id, charge_id)
+    return ChargedCard(**row)

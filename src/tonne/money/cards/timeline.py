@@ -8,7 +8,7 @@ from tonne.platform.values.timeline import TimelineEntry, entries_of
 LIST_CHARGES_OF_ORDER = """
 SELECT id, attempt, gateway, amount_minor, currency, status, outcome, reference, code, message, created_at, settled_at,
        refunded_at, next_attempt_at,
-       (SELECT document.reference FROM charge_invoices document
+       (SELECT string_agg(document.reference, ', ' ORDER BY document.reference) FROM charge_invoices document
         WHERE document.account_id = charges.account_id AND document.charge_id = charges.id) AS invoice
 FROM charges
 WHERE charges.account_id = $1

@@ -1,9 +1,12 @@
 """HTTP endpoints: the invoice as a PDF, and the test helper that settles it."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from tonne.money.cards.errors import ChargeUnderWay
 from tonne.money.invoices import store as invoice_store
+from tonne.money.invoices.card_payment.collect_test_orders import collect_test_orders
 from tonne.money.invoices.card_payment.settle_card_invoice import simulate_card_invoice
 from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import bills_others
@@ -15,13 +18,17 @@ from tonne.money.invoices.originals.respond import FORMAT, ORIGINAL, original_re
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.platform.db.database import Database
 from tonne.platform.events.notification import Notifier, WorkKind
-from tonne.platform.http.errors import RouteNotFound, require_test_mode
-from tonne.platform.http.route import Request, Response, Route, RouteMaker
+from tonne.platform.http.errors import AccountNotFound, RouteNotFound, require_test_mode
+from tonne.platform.http.json_body import read
+from tonne.platform.http.route import Request, Response, Route, RouteMaker, json_response
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Clock
 from tonne.selling.accounts.keys.store import find_key_kind
+from tonne.selling.accounts.lookup import require_account
 from tonne.selling.accounts.model import AccountKind, PaymentMethod
+from tonne.selling.catalogue.schemas import CurrencyCode, Money
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order, require_order
 from tonne.selling.orders.model import HoldReason, OrderStatus, work_after
@@ -66,6 +73,22 @@ BILLED_WITH_OTHERS = (
     "The invoice of this order also bills other accounts of the organisation. Only keys of the organisation's own "
     "accounts can read it."
 )
+
+
+class CollectIn(Struct, forbid_unknown_fields=True):
+    respect_minimum: Annotated[
+        bool,
+        Meta(description="Do not charge less than a card can be charged: it waits for later orders.", examples=[False]),
+    ] = False
+
+
+class CollectOut(Struct):
+    """The documents of small orders that were not paid yet."""
+
+    invoices: Annotated[list[str], Meta(description="Their numbers.", examples=[["TN-TEST-000017"]])]
+    currency: CurrencyCode
+    amount_due: Annotated[Money, Meta(description="The sum of what they ask for.", examples=["0.24"])]
+    paid: Annotated[bool, Meta(description="Whether the card has paid them.", examples=[True])]
 
 
 class InvoiceEndpoints(Struct, frozen=True):
@@ -125,6 +148,30 @@ class InvoiceEndpoints(Struct, frozen=True):
         self.notifier.notify(*work_after(paid), WorkKind.INVOICES, WorkKind.MAILS, scope=request.scope)
         return Response(order_document(paid))
 
+    async def collect_test_orders(self, request: Request) -> Response:
+        """Close the collection of a test account.
+
+        Bills the small orders that it collects and charges its stored card, a test card, for them. The account is the
+        one that the API key, or the account header, selects. Test keys only.
+        """
+        require_test_mode(request.scope)
+        body = read(request.json_or_empty(), CollectIn)
+        account = await self.database.run(require_account, request.scope)
+        if request.path("account_id") != account.scope.account_id:
+            raise AccountNotFound
+        collected = await collect_test_orders(
+            self.database, account.scope, clock=self.clock, settings=self.settings, has_minimum=body.respect_minimum
+        )
+        self.notifier.notify()
+        return json_response(
+            CollectOut(
+                invoices=[invoice.reference for invoice in collected.invoices],
+                currency=account.currency,
+                amount_due=format_money(sum(each.due_minor for each in collected.invoices), account.currency),
+                paid=collected.is_paid,
+            )
+        )
+
 
 def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
     order, helper = RouteMaker("Orders"), RouteMaker("Test helpers")
@@ -148,5 +195,14 @@ def invoice_routes(endpoints: InvoiceEndpoints) -> list[Route]:
             *settling,
             operation_id="settleTestInvoice",
             shows={"status": OrderStatus.PAID},
+        ),
+        RouteMaker("Test helpers", body_required=False)(
+            "POST /v1/test-helpers/accounts/{account_id}/collect",
+            endpoints.collect_test_orders,
+            CollectOut,
+            AccountNotFound,
+            RouteNotFound,
+            operation_id="collectTestOrders",
+            body=CollectIn,
         ),
     ]

@@ -62,7 +62,9 @@ INVARIANTS = (
         FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
         WHERE (billed.offset_minor + billed.fee_minor, coalesce(billed.tax_minor, 0), invoices.currency, invoices.mode,
-               invoices.organisation_id, invoices.payment_method)
+               invoices.organisation_id,
+               -- What a card did not pay in the end, a transfer may.
+               CASE WHEN invoices.billing = 'collected' THEN 'card' ELSE invoices.payment_method END)
               IS DISTINCT FROM (orders.total_cost_minor + orders.billing_adjustment_minor,
                                 coalesce(orders.tax_minor, 0), orders.currency, orders.mode, orders.organisation_id,
                                 orders.payment_method)
@@ -177,7 +179,7 @@ INVARIANTS = (
         LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
                                   AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus
         WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
-          AND orders.total_cost_minor + orders.billing_adjustment_minor > 0
+          AND orders.payment_state <> 'unpaid' AND orders.total_cost_minor + orders.billing_adjustment_minor > 0
           AND NOT EXISTS (SELECT FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
                           WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id
                             AND NOT invoices.is_prepaid)

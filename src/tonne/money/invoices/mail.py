@@ -9,7 +9,7 @@ from msgspec import Struct
 from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, InvoiceRecord, Remaining
 from tonne.money.invoices.documents.state_sheet import InvoiceState
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
-from tonne.money.invoices.model import FollowUpSchedule, Invoice, find_remaining
+from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceBilling, find_remaining
 from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
 from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.store import find_billed_organisation
@@ -59,6 +59,8 @@ class InvoiceLetter(Struct, frozen=True):
     attached: Sequence[Attachment | StoredFile]
     cancel_on: date | None = None
     remaining: Remaining | None = None
+    # It bills small orders, which may be fulfilled already, and waits until a card can be charged.
+    is_collected: bool = False
 
     def compose(self, subject: str, blocks: list[str]) -> EmailMessage:
         return _compose(
@@ -83,7 +85,10 @@ async def write_mail(
     if is_reminder or mail.remaining is not None or invoice.closing is not None:
         sheet = await invoice_state_pdf(invoice, mail.state, is_reminder=is_reminder)
         attached.append(Attachment(f"{record.number}-{'reminder' if is_reminder else mail.state.kind}.pdf", sheet))
-    letter = InvoiceLetter(settings, mail.recipients, record, attached, remaining=mail.remaining)
+    is_collected = invoice.billing is InvoiceBilling.COLLECTED
+    letter = InvoiceLetter(
+        settings, mail.recipients, record, attached, remaining=mail.remaining, is_collected=is_collected
+    )
     if invoice.closing is not None:
         return _compose_closed_mail(letter, invoice.closing)
     if mail.is_fulfilled:
@@ -144,11 +149,11 @@ def _compose_card_invoice_mail(letter: InvoiceLetter) -> EmailMessage:
         " transfer money. You get a receipt when the card was charged.",
         amount=due,
     )
-    blocks = [
-        _attached(record, wording),
-        " ".join(filter(None, (credited, charged))),
-        _("We then retire the carbon credits on your behalf."),
-    ]
+    if letter.is_collected:
+        then = _("If that is less than a card can be charged, we charge it together with the next invoices.")
+    else:
+        then = _("We then retire the carbon credits on your behalf.")
+    blocks = [_attached(record, wording), " ".join(filter(None, (credited, charged))), then]
     subject = _("Invoice %(reference)s: %(amount)s, charged to your card", reference=record.reference, amount=due)
     return letter.compose(subject, blocks)
 

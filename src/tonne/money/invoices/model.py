@@ -24,7 +24,7 @@ from tonne.platform.values.amounts import TaxTreatment, format_money
 from tonne.platform.values.context import Mode, is_id
 from tonne.platform.values.language import N_
 from tonne.platform.web.translate import translator
-from tonne.selling.accounts.model import Billing, PaymentMethod
+from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 from tonne.selling.accounts.tax.vat_checks import VatCheck
 from tonne.selling.orders.model import Order, OrderKey
@@ -53,6 +53,15 @@ class IssuedDocument(TaxDocument, frozen=True, kw_only=True):
         return f"{format_money(amount_minor, self.currency)} {self.currency}"
 
 
+class InvoiceBilling(StrEnum):
+    """When the orders of an invoice are billed: as the account is, or collected because they are small."""
+
+    PER_ORDER = "per_order"
+    MONTHLY = "monthly"
+    THRESHOLD = "threshold"
+    COLLECTED = "collected"
+
+
 class DifferenceKind(StrEnum):
     """Why a part of an invoice never arrives. The price was owed in full, so the tax stays."""
 
@@ -74,7 +83,7 @@ class Invoice(IssuedDocument, frozen=True, kw_only=True):
     due_on: date
     # The document of a card payment that was captured before.
     is_prepaid: bool = False
-    billing: Billing = Billing.PER_ORDER
+    billing: InvoiceBilling = InvoiceBilling.PER_ORDER
     payment_method: PaymentMethod = PaymentMethod.INVOICE
     credited_minor: int = 0
     settled_minor: int | None = None

@@ -10,6 +10,7 @@ from tonne.money.invoices.tax_documents import insert_documents
 from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import By, Mode, Scope, new_id
+from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.tax.tax_profile import find_tax_profile
 from tonne.selling.accounts.tax.vat_checks import find_vat_check
 from tonne.selling.orders.model import OrderKey
@@ -221,7 +222,8 @@ async def postpone(connection: Connection, invoice: Invoice, until: datetime | N
 
 
 SETTLES_ITSELF = """
-SELECT invoices.mode = 'test' AND invoices.payment_method = 'invoice' AND NOT EXISTS (
+SELECT invoices.mode = 'test' AND invoices.payment_method = 'invoice' AND invoices.billing <> 'collected'
+       AND NOT EXISTS (
     SELECT FROM invoice_orders billed
     JOIN accounts ON accounts.organisation_id = invoices.organisation_id AND accounts.id = billed.account_id
     WHERE billed.invoice_id = invoices.id AND NOT accounts.auto_advance)
@@ -257,6 +259,19 @@ FIND_RECEIPT_EMAIL = "SELECT receipt_email FROM accounts WHERE organisation_id =
 
 async def find_receipt_email(connection: Connection, scope: Scope) -> str | None:
     return optional(str, await connection.fetchval(FIND_RECEIPT_EMAIL, scope.organisation_id, scope.account_id))
+
+
+SET_PAYMENT_METHOD = """
+UPDATE invoices SET payment_method = $2, next_attempt_at = coalesce($3, next_attempt_at)
+WHERE id = ANY ($1::text[]) AND status = 'open' AND payment_method <> $2
+"""
+
+
+async def set_payment_method_any_account(
+    tx: Connection, ids: Sequence[str], method: PaymentMethod, follow_up_at: datetime | None = None
+) -> None:
+    """How locked open invoices are to be paid now."""
+    await tx.execute(SET_PAYMENT_METHOD, list(ids), method, follow_up_at)
 
 
 HAS_FULFILLED = """

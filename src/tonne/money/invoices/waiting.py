@@ -219,8 +219,8 @@ WAITING = (
     ),
     WaitingCheck(
         "live invoices of fulfilled orders are paid before others would be cancelled",
-        "Orders were fulfilled on credit, and their invoice is not paid. It is not cancelled, and nobody is "
-        "reminded again.",
+        "Orders were fulfilled on credit, and their invoice is not paid: it is not cancelled, and nobody is reminded "
+        "again. Or small orders were fulfilled first, and the card was declined for the last time.",
         "Ask the customer for payment; `tonne invoice ageing` lists what is open. If it is not expected any more, run "
         "`tonne invoice write-off`.",
         """
@@ -231,7 +231,8 @@ WAITING = (
         FROM invoices
         WHERE invoices.mode = 'live' AND invoices.status = 'open'
           AND invoices.written_off_at IS NULL
-          AND invoices.due_on < ($1::timestamptz AT TIME ZONE 'UTC')::date - $2::integer
+          AND CASE WHEN invoices.billing = 'collected' THEN invoices.payment_method = 'invoice'
+                   ELSE invoices.due_on < ($1::timestamptz AT TIME ZONE 'UTC')::date - $2::integer END
           AND EXISTS (SELECT FROM invoice_orders billed
                       JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
                       WHERE billed.invoice_id = invoices.id AND orders.payment_state = 'unpaid'

@@ -111,7 +111,7 @@ async def compose_letter(found: MailFacts, *, settings: Settings, originals: Ori
     match found:
         case CardReceipt():
             message = compose_card_receipt(settings, found)
-            return OrderLetter(message, found.receipt_email, found.payer.admins, found.invoice.id)
+            return OrderLetter(message, found.receipt_email, found.payer.admins, found.invoices[0].id)
         case InvoiceMail():
             message = await write_mail(compose_invoice_mail, settings, found, now, originals)
             return OrderLetter(message, None, found.recipients, found.invoice.id)

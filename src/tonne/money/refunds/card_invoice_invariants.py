@@ -7,32 +7,43 @@ INVARIANTS = (
         "no invoice is charged twice",
         "An invoice was charged more than once, and the surplus was not refunded.",
         """
-        SELECT format('invoice %s: charges %s', invoices.reference, string_agg(charges.id, ', ' ORDER BY attempt))
+        SELECT format('invoice %s: charges %s', document.reference, string_agg(charges.id, ', ' ORDER BY attempt))
                AS "where"
-        FROM charges JOIN invoices ON invoices.id = charges.invoice_id
-        WHERE charges.status IN ('captured', 'mismatched') GROUP BY invoices.id HAVING count(*) > 1
+        FROM charges JOIN charge_invoices document
+          ON document.charge_id = charges.id
+        WHERE charges.status IN ('captured', 'mismatched')
+        GROUP BY document.invoice_id, document.reference HAVING count(*) > 1
         """,
     ),
     Invariant(
         "an invoice paid by card has one captured charge of its amount",
         "An invoice was settled by a card with another amount, or a charge was captured for an invoice that is unpaid.",
         """
-        SELECT format('invoice %s is %s, %s due, captured %s by charge %s', invoices.reference, invoices.status,
-                      coalesce(invoices.settled_minor, invoices.total_minor - invoices.credited_minor),
-                      coalesce(charge.captured_minor, 0), coalesce(charge.id, 'none')) AS "where"
-        FROM invoices
-        LEFT JOIN charges charge ON charge.invoice_id = invoices.id
-                                AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus
+        SELECT format('charge %s captured %s, %s of it goes back, %s settled of %s', charge.id, charge.captured_minor,
+                      surplus.amount_minor, coalesce(paid.settled_minor, 0), paid.invoices) AS "where"
+        FROM charges charge
+        CROSS JOIN LATERAL (
+            SELECT sum(invoices.settled_minor) AS settled_minor, bool_or(invoices.status = 'open') AS is_open,
+                   string_agg(document.reference, ', ') AS invoices
+            FROM charge_invoices document JOIN invoices ON invoices.id = document.invoice_id
+            WHERE document.account_id = charge.account_id AND document.charge_id = charge.id) AS paid
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(refunds.amount_minor), 0) AS amount_minor FROM refunds
             WHERE refunds.charge_id = charge.id AND refunds.purpose = 'surplus'
               AND refunds.state IN ('approval', 'due', 'pending', 'succeeded')) AS surplus
-        WHERE invoices.payment_method = 'card' AND NOT invoices.is_prepaid
-          AND (charge.id IS NOT NULL AND invoices.status <> 'paid'
-               OR charge.id IS NOT NULL AND charge.check_at IS NULL
-                  AND charge.captured_minor - surplus.amount_minor <> invoices.settled_minor
-               OR charge.id IS NULL AND invoices.status = 'paid' AND NOT invoices.settled_by_hand
-                  AND NOT EXISTS (SELECT FROM transfer_assignments part WHERE part.invoice_id = invoices.id))
+        WHERE charge.invoice_id IS NOT NULL AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus
+          AND (paid.is_open OR charge.check_at IS NULL
+                   AND charge.captured_minor - surplus.amount_minor IS DISTINCT FROM paid.settled_minor)
+        UNION ALL
+        SELECT format('invoice %s is paid by no charge', invoices.reference)
+        FROM invoices
+        WHERE invoices.payment_method = 'card' AND NOT invoices.is_prepaid AND invoices.status = 'paid'
+          AND NOT invoices.settled_by_hand
+          AND NOT EXISTS (SELECT FROM transfer_assignments part WHERE part.invoice_id = invoices.id)
+          AND NOT EXISTS (SELECT FROM charge_invoices document JOIN charges charge
+                            ON charge.id = document.charge_id
+                          WHERE document.invoice_id = invoices.id AND charge.status IN ('captured', 'refunded')
+                            AND NOT charge.is_surplus)
         """,
     ),
     Invariant(
@@ -43,8 +54,10 @@ INVARIANTS = (
         FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id
         JOIN accounts ON accounts.id = due.account_id
         WHERE invoices.status = 'open' AND due.next_attempt_at IS NULL AND accounts.auto_advance
-          AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = invoices.id
-                          AND charges.status IN ('pending', 'mismatched'))
+          AND NOT due.is_given_up
+          AND NOT EXISTS (SELECT FROM charge_invoices document JOIN charges
+                            ON charges.id = document.charge_id
+                          WHERE document.invoice_id = invoices.id AND charges.status IN ('pending', 'mismatched'))
         """,
     ),
     Invariant(
@@ -62,7 +75,9 @@ INVARIANTS = (
         "An order was cancelled, and its part of the payment for the invoice is neither refunded nor about to be.",
         """
         SELECT format('order %s of invoice %s', orders.id, invoices.reference) AS "where"
-        FROM charges JOIN invoices ON invoices.id = charges.invoice_id
+        FROM charges JOIN charge_invoices document
+          ON document.charge_id = charges.id
+        JOIN invoices ON invoices.id = document.invoice_id
         JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
         CROSS JOIN LATERAL (

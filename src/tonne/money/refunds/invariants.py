@@ -102,7 +102,7 @@ INVARIANTS = (
             UNION
             SELECT billed.account_id, billed.order_id FROM disputes
             JOIN charges ON charges.account_id = disputes.account_id AND charges.id = disputes.charge_id
-            JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
+            JOIN charge_orders billed ON billed.account_id = charges.account_id AND billed.charge_id = charges.id
             JOIN orders paid ON paid.account_id = billed.account_id AND paid.id = billed.order_id
             WHERE disputes.state <> 'won' AND NOT charges.is_surplus AND disputes.order_id IS NULL
               AND paid.payment_state <> 'unpaid') disputed
@@ -125,8 +125,8 @@ INVARIANTS = (
             WHERE disputes.account_id = orders.account_id AND disputes.state = 'opened' AND NOT charges.is_surplus
               AND (disputes.order_id = orders.id
                    OR disputes.order_id IS NULL AND orders.payment_state <> 'unpaid' AND EXISTS (
-                       SELECT FROM invoice_orders billed WHERE billed.invoice_id = charges.invoice_id
-                         AND billed.account_id = orders.account_id AND billed.order_id = orders.id)))
+                       SELECT FROM charge_orders paid WHERE paid.account_id = charges.account_id
+                         AND paid.charge_id = charges.id AND paid.order_id = orders.id)))
         """,
     ),
     Invariant(

@@ -41,8 +41,7 @@ FROM disputes
 WHERE account_id = $1 AND (
     order_id = $2
     OR order_id IS NULL AND charge_id IN (
-        SELECT charges.id FROM charges JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
-        WHERE billed.account_id = $1 AND billed.order_id = $2))
+        SELECT paid.charge_id FROM charge_orders paid WHERE paid.account_id = $1 AND paid.order_id = $2))
 ORDER BY opened_at, id
 """
 

@@ -149,6 +149,8 @@ _PARSED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
         f"TONNE_SIMPLIFIED_INVOICE_UP_TO must be {_LIMITS}",
         lambda settings: parse_limits(settings.simplified_invoice_up_to),
     ),
+    (f"TONNE_CARD_COLLECT_BELOW must be {_LIMITS}", lambda settings: parse_limits(settings.card_collect_below)),
+    (f"TONNE_CARD_COLLECT_AT must be {_LIMITS}", lambda settings: parse_limits(settings.card_collect_at)),
     (f"TONNE_REFUND_APPROVAL_ABOVE must be {_LIMITS}", lambda settings: parse_limits(settings.refund_approval_above)),
     (
         "TONNE_SELLER_VAT_ID: {}",

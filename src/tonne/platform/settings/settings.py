@@ -8,7 +8,8 @@ from typing import Annotated, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from tonne.platform.values.amounts import TaxTerms, TaxTreatment, parse_amounts
+from tonne.platform.settings.currency_limits import limit_minor
+from tonne.platform.values.amounts import TaxTerms, TaxTreatment, minimum_charge, parse_amounts
 from tonne.platform.values.urls import WEB, UrlInvalid, is_loopback, parse_url
 from tonne_verify.errors import NotProven
 from tonne_verify.notes import SignatureType, VerifierKey
@@ -203,6 +204,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     vat_check_max_age_days: Annotated[int, msgspec.Meta(ge=1, le=90)] = 30
     cash_accounting: bool = False
     simplified_invoice_up_to: Annotated[str, msgspec.Meta(max_length=1000)] = "EUR 100"
+    small_card_orders: Literal["fulfil_first", "collect_first", "refuse"] = "fulfil_first"
+    card_collect_below: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    card_collect_at: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     tax_note_exempt_en: _TaxNote = ""
     tax_note_exempt_de: _TaxNote = ""
     tax_note_exempt_fr: _TaxNote = ""
@@ -295,6 +299,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def minimum_orders(self) -> dict[str, int]:
         """The smallest total cost of an order in minor units, by currency."""
         return parse_amounts(self.minimum_order)
+
+    def collect_below_minor(self, currency: str) -> int:
+        """Orders below it get no card payment of their own. A card cannot be charged less than the minimum."""
+        least = minimum_charge(currency)
+        return max(limit_minor(self.card_collect_below, currency) or least, least)
+
+    def collect_at_minor(self, currency: str) -> int:
+        """At this sum the card is charged for collected orders at once."""
+        least = minimum_charge(currency)
+        return max(limit_minor(self.card_collect_at, currency) or 10 * least, least)
 
     @property
     def proxy_networks(self) -> tuple[Network, ...]:

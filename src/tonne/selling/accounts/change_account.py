@@ -61,7 +61,7 @@ async def open_account(tx: Connection, account: Account, *, actor: Actor) -> Acc
 
 _AUDITED = (
     *("name", "kind", "currency", "beneficiary", "payment_method", "auto_advance", "billing"),
-    *("billing_threshold_minor", "fulfil", "credit_limit_minor", "refunds_by_api", "language"),
+    *("billing_threshold_minor", "fulfil", "credit_limit_minor", "small_card_orders", "refunds_by_api", "language"),
     "external_pages_visibility",
 )
 # Only if they are set.

@@ -4,7 +4,7 @@ Terms are cached for a few seconds.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -13,7 +13,7 @@ from tonne.platform.db.database import Connection, Database, value_of
 from tonne.platform.http.authenticator import KeyHolder
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.process.single_flight import SingleFlight
-from tonne.platform.values.amounts import NO_TAX, TaxTerms
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, Scope, Tenant
 from tonne.platform.values.paging import Position
 from tonne.platform.values.spending_limit import SpendingLimit
@@ -32,12 +32,10 @@ class AccountDirectory:
         refresh_s: float,
         monotonic: Callable[[], float] = time.monotonic,
         *,
-        seller_tax: TaxTerms = NO_TAX,
-        minimum_orders: Mapping[str, int] | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self._database = database
-        self._seller_tax = seller_tax
-        self._minimum_orders = minimum_orders or {}
+        self._settings = settings or Settings()
         self._clock = clock
         self._terms: ExpiringCache[str, Terms] = ExpiringCache(refresh_s, monotonic)
         self._key_limits: ExpiringCache[str, tuple[SpendingLimit, ...]] = ExpiringCache(refresh_s, monotonic)
@@ -81,8 +79,8 @@ class AccountDirectory:
         return terms
 
     async def _find_terms(self, scope: Scope) -> Terms:
-        terms = await self._database.run(store.find_terms, scope, self._seller_tax)
-        terms = terms.with_minimum(self._minimum_orders)
+        terms = await self._database.run(store.find_terms, scope, self._settings.seller_tax)
+        terms = terms.at_service(self._settings)
         self._terms.put(scope.account_id, terms)
         return terms
 

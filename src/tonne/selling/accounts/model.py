@@ -1,7 +1,6 @@
 """Organisations, accounts and API keys."""
 
 import secrets
-from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
@@ -10,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from tonne.platform.http.errors import AccountClosed
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import NO_TAX, TaxTerms
 from tonne.platform.values.context import Mode, Scope, replace
 from tonne.platform.values.language import DEFAULT_LANGUAGE
@@ -48,6 +48,18 @@ class Billing(StrEnum):
     PER_ORDER = "per_order"
     MONTHLY = "monthly"
     THRESHOLD = "threshold"
+
+
+class SmallCardOrders(StrEnum):
+    """What becomes of orders that are too small for a card payment of their own."""
+
+    # As the setting of the service says.
+    SERVICE = "service"
+    # Fulfilled at once, within a small limit, and charged together.
+    FULFIL_FIRST = "fulfil_first"
+    # Charged together, and fulfilled then.
+    COLLECT_FIRST = "collect_first"
+    REFUSE = "refuse"
 
 
 class Fulfil(StrEnum):
@@ -93,6 +105,7 @@ class Account(Struct, frozen=True):
     fulfil: Fulfil = Fulfil.ON_PAYMENT
     # Above this sum of unpaid orders, further orders are fulfilled when they are paid.
     credit_limit_minor: int | None = None
+    small_card_orders: SmallCardOrders = SmallCardOrders.SERVICE
     # The language of its mails and PDFs, and of its pages for visitors whose browser names none of ours.
     language: str = DEFAULT_LANGUAGE
     # False: `beneficiary` is the account's name, and changes with it.
@@ -133,6 +146,9 @@ class Terms(Struct, frozen=True):
     monthly_limit_minor: int | None = None
     # The total cost of the smallest order. None: there is no minimum.
     minimum_order_minor: int | None = None
+    small_card_orders: SmallCardOrders = SmallCardOrders.SERVICE
+    # What is due of smaller orders by card is collected. 0: they are refused.
+    collect_below_minor: int = 0
     # Nothing new is ordered.
     is_closed: bool = False
     is_archived: bool = False
@@ -158,16 +174,29 @@ class Terms(Struct, frozen=True):
     def paid_by(self, method: PaymentMethod) -> "Terms":
         return replace(self, payment_method=method)
 
-    def with_minimum(self, minimum_orders: Mapping[str, int]) -> "Terms":
-        """With the minimum order of the currency, unless the account has one of its own."""
-        if self.minimum_order_minor is not None or self.currency not in minimum_orders:
-            return self
-        return replace(self, minimum_order_minor=minimum_orders[self.currency])
+    def at_service(self, settings: Settings) -> "Terms":
+        """With the minimum order and the rule for small orders of the service, unless the account has its own."""
+        least, rule = self.minimum_order_minor, self.small_card_orders
+        if rule is SmallCardOrders.SERVICE:
+            rule = SmallCardOrders(settings.small_card_orders)
+        return replace(
+            self,
+            minimum_order_minor=settings.minimum_orders.get(self.currency) if least is None else least,
+            small_card_orders=rule,
+            collect_below_minor=0 if rule is SmallCardOrders.REFUSE else settings.collect_below_minor(self.currency),
+        )
 
     def at_checkout(self, tax: TaxTerms | None = None) -> "Terms":
         """For a customer who pays with their own card. `tax` is theirs, if it is not the seller's default."""
         tax = tax or self.seller_tax
-        return replace(self, payment_method=PaymentMethod.CARD, billing=Billing.PER_ORDER, tax=tax)
+        return replace(
+            self, payment_method=PaymentMethod.CARD, billing=Billing.PER_ORDER, tax=tax, collect_below_minor=0
+        )
+
+    @property
+    def is_charged_alone(self) -> bool:
+        """A card pays each order that is large enough."""
+        return self.payment_method is PaymentMethod.CARD and not self.is_billed_together
 
     @property
     def is_billed_together(self) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Meta
 from tonne.platform.values.amounts import format_money, format_scaled, format_tonnes
 from tonne.platform.values.context import Timestamp, to_wire
 from tonne.selling.accounts.model import Terms
-from tonne.selling.catalogue.prices.price import OrderType, PriceRequest, tax_minor_on
+from tonne.selling.catalogue.prices.price import OrderType, PaymentPlan, PriceRequest, tax_minor_on
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
 
 DecimalText = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$")]
@@ -64,10 +64,18 @@ class ExchangeRateOut(msgspec.Struct):
     as_of: Annotated[Timestamp, Meta(description="When the rate was set.")]
 
 
+PLAN = Meta(
+    description="`collected`: billed and paid together with other orders, as its account is billed, or because it is "
+    "too small for a card payment. `tax` and `amount_due` are then null until it is billed.",
+    examples=["now"],
+)
+
+
 class QuoteOut(msgspec.Struct):
     """What an order would cost now. A quote reserves nothing."""
 
     type: Annotated[OrderType, Meta(description="Whether a quantity or a value was requested.", examples=["quantity"])]
+    payment_plan: Annotated[PaymentPlan, PLAN]
     currency: CurrencyCode
     quantity: Annotated[Tonnes, Meta(description="Tonnes that would be retired.", examples=["1040"])]
     offset_cost: Annotated[Money, Meta(description="Cost without the fee.", examples=["7176.00"])]
@@ -125,6 +133,7 @@ def quote_out(priced: Priced, request: PriceRequest, terms: Terms, *, estimate_i
     tax_minor = tax_minor_on(priced.total_cost_minor, terms)
     return QuoteOut(
         type=OrderType.QUANTITY if value_minor is None else OrderType.VALUE,
+        payment_plan=PaymentPlan.COLLECTED if tax_minor is None else PaymentPlan.NOW,
         currency=priced.currency,
         quantity=quantity,
         offset_cost=offset_cost,

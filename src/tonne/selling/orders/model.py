@@ -16,7 +16,7 @@ from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.errors import NameInvalid
 from tonne.selling.accounts.model import PaymentMethod, Terms
 from tonne.selling.accounts.organisations.change_organisation import check_name
-from tonne.selling.catalogue.prices.price import OrderType, tax_minor_on
+from tonne.selling.catalogue.prices.price import OrderType, PaymentPlan, tax_minor_on
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 
@@ -78,6 +78,9 @@ class HoldReason(StrEnum):
 
     # Its account has credit, and with this order unpaid orders would exceed it.
     CREDIT_LIMIT_REACHED = "credit_limit_reached"
+    # Small orders by card: a charge of the collection is not settled, or with this order more would be unpaid than
+    # the card or the organisation is trusted with.
+    COLLECTION_PENDING = "collection_pending"
     # Its invoice needs the address of the buyer, or what an electronic one states.
     BUYER_DETAILS_MISSING = "buyer_details_missing"
     # Its invoice has no tax because of the VAT id of the buyer, which is not proven to be valid.
@@ -118,6 +121,8 @@ class CancellationReason(StrEnum):
     # All of the payment was refunded at the card gateway.
     REFUNDED_AT_GATEWAY = "refunded_at_gateway"
     DISPUTE_LOST = "dispute_lost"
+    # Fulfilled first, and the card was declined for the last time before credits were allocated.
+    COLLECTION_DECLINED = "collection_declined"
     # The payment arrived with another amount, and was sent back.
     PAYMENT_MISMATCHED = "payment_mismatched"
 
@@ -202,6 +207,8 @@ class Order(msgspec.Struct, frozen=True):
     simulated_supply_grams: int | None = None
     payment_state: PaymentState = PaymentState.UNPAID
     tax: OrderTax = OrderTax()
+    # It was billed together with others.
+    was_billed_together: bool = False
     # What billing it together with others took off the total cost: zero or less.
     billing_adjustment_minor: int = 0
     refunded_minor: int = 0
@@ -249,6 +256,12 @@ class Order(msgspec.Struct, frozen=True):
         if self.priced is None or self.tax.tax_minor is None:
             return None
         return self.priced.total_cost_minor + self.billing_adjustment_minor + self.tax.tax_minor
+
+    @property
+    def payment_plan(self) -> PaymentPlan:
+        """Of a received order, it is decided with its price."""
+        is_collected = self.was_billed_together or (self.priced is not None and self.tax.tax_minor is None)
+        return PaymentPlan.COLLECTED if is_collected else PaymentPlan.NOW
 
     @property
     def exact_cost(self) -> int:

@@ -29,8 +29,7 @@ class PriceWaiting:
         self._database = database
         self._catalogues = catalogues
         self._clock = clock
-        self._seller_tax = settings.seller_tax
-        self._minimum_orders = settings.minimum_orders
+        self._settings = settings
         self._retry = timedelta(seconds=settings.pricing_retry_s)
         self._give_up = timedelta(seconds=settings.pricing_give_up_s)
 
@@ -77,8 +76,8 @@ class PriceWaiting:
             value_minor=order.requested_value_minor,
             unit=order.quantity_trunc,
         ).with_stored_selection(order.bundle_selection)
-        found = await find_terms(tx, order.scope, self._seller_tax)
-        terms = found.with_minimum(self._minimum_orders).paid_by(order.payment_method)
+        found = await find_terms(tx, order.scope, self._settings.seller_tax)
+        terms = found.at_service(self._settings).paid_by(order.payment_method)
         if order.is_paid_at_checkout:
             terms = terms.at_checkout()
         priced = price(requested, terms, await self._catalogues.current(order.scope.mode))

@@ -15,7 +15,7 @@ from tonne.platform.db.database import Connection, Database, columns
 from tonne.platform.values.context import Clock, Mode, Scope
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order, load_orders, require_order
-from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus
 
 Result = TypeVar("Result")
 
@@ -162,6 +162,20 @@ WHERE (account_id, id) IN (
 async def wake_waiting(tx: Connection, scope: Scope, now: datetime) -> None:
     """Make the orders of an account due that wait for the test helpers. Orders with an open charge stay as they are."""
     await tx.execute(WAKE_WAITING, scope.account_id, now)
+
+
+WAKE_HELD = """
+UPDATE orders SET next_attempt_at = $3
+WHERE (account_id, id) IN (
+    SELECT account_id, id FROM orders
+    WHERE organisation_id = $4 AND mode = $5 AND account_id = $1 AND status = 'placed' AND hold_reason = $2
+    ORDER BY account_id, id FOR NO KEY UPDATE SKIP LOCKED)
+"""
+
+
+async def wake_held(tx: Connection, scope: Scope, reason: HoldReason, now: datetime) -> None:
+    """Make those placed orders of an account due that wait for this reason, but for those that are being processed."""
+    await tx.execute(WAKE_HELD, scope.account_id, reason, now, scope.organisation_id, scope.mode)
 
 
 NOTE_DISPUTE = """

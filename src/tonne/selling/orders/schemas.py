@@ -11,8 +11,9 @@ from tonne.platform.values.context import Timestamp, to_wire
 from tonne.platform.values.erased import ERASED
 from tonne.platform.values.paging import Position
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.catalogue.prices.price import OrderType
+from tonne.selling.catalogue.prices.price import OrderType, PaymentPlan
 from tonne.selling.catalogue.schemas import (
+    PLAN,
     BundleItemOut,
     CurrencyCode,
     EstimateId,
@@ -140,6 +141,7 @@ class OrderOut(msgspec.Struct):
     requested_quantity: Annotated[
         Tonnes | None, Meta(description="The tonnes that were ordered. Null for a value.", examples=["1040"])
     ]
+    payment_plan: Annotated[PaymentPlan, PLAN]
     payment_state: Annotated[
         model.PaymentState,
         Meta(
@@ -178,8 +180,9 @@ class OrderOut(msgspec.Struct):
         Meta(
             description="Present only while a `placed` order is on hold. `credit_limit_reached`: with it, unpaid "
             "orders would exceed the credit of its account. Fulfilled once it or others are paid, or the limit is "
-            "raised. Its invoice lacks: `buyer_details_missing`: the address of your organisation, or what its "
-            "electronic invoice needs (enter it in the dashboard); `vat_check_missing`: a check of its VAT id; "
+            "raised. `collection_pending`: a small order by card, fulfilled once earlier ones are charged. Its invoice "
+            "lacks: `buyer_details_missing`: the address of your organisation, or what its electronic invoice needs "
+            "(enter it in the dashboard); `vat_check_missing`: a check of its VAT id; "
             "`exchange_rate_missing`: the rate for the tax. "
             "The seller sees to the last two.",
         ),
@@ -333,6 +336,7 @@ def _order_out(order: model.Order) -> OrderOut:
         estimate_id=order.estimate_id,
         requested_value=_money(value_minor, currency),
         requested_quantity=None if grams is None else format_tonnes(grams),
+        payment_plan=order.payment_plan,
         payment_state=order.payment_state,
         tax=_money(order.tax.tax_minor, currency),
         billing_adjustment=_money(None if order.tax.tax_minor is None else order.billing_adjustment_minor, currency),

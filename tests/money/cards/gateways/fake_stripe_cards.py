@@ -30,6 +30,8 @@ class FakeStripeCards:
         self.sessions: dict[str, dict[str, Any]] = {}
         self.confirmed: list[str] = []
         self.cancelled: list[str] = []
+        # The bank declines every charge for now.
+        self.is_declining = False
         # What a payer enters on the page of a setup session.
         self.entered: str = GOOD
         self._numbers = itertools.count(1)
@@ -41,7 +43,7 @@ class FakeStripeCards:
         return [name for name, intent in self.intents.items() if intent["status"] == "succeeded"]
 
     def _method(self, name: str) -> dict[str, Any]:
-        card = {"brand": "visa", "last4": "4242", "exp_month": 12, "exp_year": 2049}
+        card = {"brand": "visa", "last4": "4242", "exp_month": 12, "exp_year": 2049, "fingerprint": "fp_1"}
         return {
             "id": name,
             "object": "payment_method",
@@ -72,7 +74,7 @@ class FakeStripeCards:
             "payment_method": fields["payment_method"],
         }
         self.intents[name] = made
-        if fields["payment_method"] == GOOD:
+        if fields["payment_method"] == GOOD and not self.is_declining:
             self._capture(made)
             return 200, made
         code = "authentication_required" if fields["payment_method"] == NEEDS_AUTHENTICATION else "insufficient_funds"

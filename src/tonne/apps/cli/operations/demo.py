@@ -204,9 +204,8 @@ async def _seed(tx: Connection, settings: Settings) -> Demo:
                 account = replace(account, sibling_id=own_ids[other])
             await open_account(tx, account, actor=ACTOR.unbound)
             if by_card:
-                card = CardDetails(
-                    new_id("cus"), SIMULATED_CARDS[0].number, "visa", SIMULATED_CARDS[0].number[-4:], "2049-12"
-                )
+                number, customer = SIMULATED_CARDS[0].number, new_id("cus")
+                card = CardDetails(customer, number, "visa", number[-4:], "2049-12", fingerprint=customer)
                 await store_card(tx, scope, card, by=ACTOR.unbound.now())
     return await _equip(tx, settings, organisation.id)
 

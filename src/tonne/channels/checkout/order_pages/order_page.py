@@ -1,5 +1,7 @@
 """The page of an order, which the links in mails lead to: what was bought, the payment, progress and receipt."""
 
+from datetime import timedelta
+
 from msgspec import Struct
 
 from tonne.channels.checkout.checkout_page import StateOut
@@ -11,6 +13,7 @@ from tonne.money.cards.charges import explain_decline
 from tonne.money.cards.errors import NothingToConfirm
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
+from tonne.money.invoices.issuing.collect_orders import GRACE, month_end_after
 from tonne.money.receipts.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
 from tonne.money.refunds.errors import NothingToRefund
 from tonne.money.refunds.request_refund import can_payer_cancel, cancel_by_payer
@@ -203,6 +206,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
             has_failed=is_back and to_confirm is not None,
             fault=None if fault is None else shown(fault, _),
             can_cancel=can_payer_cancel(order),
+            billed_by=month_end_after(order.created_at) - GRACE - timedelta(days=1),
             refresh_s=None if view.is_over else 10,
             **summary_values(view.summary, wording, self.settings),
         )

@@ -23,7 +23,7 @@ CAPTURED = JournalSource(
       AND charge.code IS DISTINCT FROM '{MODE_MISMATCH}'
     """,  # noqa: S608 - made of our own constants
 )
-# The receivable is what the invoice was settled with. More was captured if an order was cancelled meanwhile.
+# The receivable is what the invoices were settled with. More was captured if an order was cancelled meanwhile.
 CAPTURED_FOR_INVOICE = JournalSource(
     "captured_for_invoice",
     "Card payment of an invoice captured",
@@ -33,8 +33,10 @@ CAPTURED_FOR_INVOICE = JournalSource(
     FROM charges charge
     JOIN invoices invoice ON invoice.id = charge.invoice_id
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN charge.is_surplus OR charge.status = 'mismatched' THEN 0 ELSE invoice.settled_minor END
-                   AS paid_minor
+        SELECT CASE WHEN charge.is_surplus OR charge.status = 'mismatched' THEN 0
+                    ELSE coalesce(sum(paid.settled_minor), 0)::bigint END AS paid_minor
+        FROM charge_invoices document JOIN invoices paid ON paid.id = document.invoice_id
+        WHERE document.account_id = charge.account_id AND document.charge_id = charge.id
     ) AS money
     CROSS JOIN LATERAL (VALUES
         ('{To.CARD_CLEARING}', charge.captured_minor),

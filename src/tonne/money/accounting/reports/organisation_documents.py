@@ -122,8 +122,11 @@ class InvoiceCharge(Struct, frozen=True):
 
 
 LIST_CHARGES = """
-SELECT id, status, amount_minor, currency, coalesce(code, outcome) AS outcome, created_at, settled_at FROM charges
-WHERE invoice_id = $1 ORDER BY created_at, id LIMIT 100
+SELECT charges.id, status, charges.amount_minor, charges.currency, coalesce(code, outcome) AS outcome, created_at,
+       settled_at
+FROM charge_invoices document
+JOIN charges ON charges.id = document.charge_id
+WHERE document.invoice_id = $1 ORDER BY created_at, charges.id LIMIT 100
 """
 
 
@@ -133,14 +136,13 @@ async def list_charges_of_invoice(connection: Connection, invoice: Invoice) -> S
 
 
 class CardPayment(Struct, frozen=True):
-    """A captured card payment for an order or an invoice. `refunded_minor` is what has gone back."""
+    """A captured card payment for an order, or for invoices. `refunded_minor` is what has gone back."""
 
     id: str
     account_id: str
     account_name: str
     order_id: str | None
-    invoice_id: str | None
-    invoice_reference: str | None
+    invoice_references: list[str]
     amount_minor: int
     refunded_minor: int
     tax_minor: int | None
@@ -149,14 +151,17 @@ class CardPayment(Struct, frozen=True):
 
 
 _PAYMENT = """
-charges.id, charges.account_id, accounts.name AS account_name, charges.order_id, charges.invoice_id,
-       invoices.reference AS invoice_reference, charges.amount_minor,
+charges.id, charges.account_id, accounts.name AS account_name, charges.order_id,
+       coalesce(billed.invoice_references, '{}') AS invoice_references, charges.amount_minor,
        coalesce((SELECT sum(refunds.amount_minor) FROM refunds
                  WHERE refunds.charge_id = charges.id AND refunds.state = 'succeeded'), 0)::bigint AS refunded_minor,
-       coalesce(document.tax_minor, orders.tax_minor) AS tax_minor, charges.currency, charges.settled_at AS paid_at
+       coalesce(billed.tax_minor, orders.tax_minor) AS tax_minor, charges.currency, charges.settled_at AS paid_at
 FROM charges JOIN accounts ON accounts.id = charges.account_id
-LEFT JOIN invoices ON invoices.id = charges.invoice_id
-LEFT JOIN tax_documents document ON document.id = invoices.id
+CROSS JOIN LATERAL (
+    SELECT array_agg(document.reference ORDER BY document.reference) AS invoice_references,
+           sum(document.tax_minor)::bigint AS tax_minor
+    FROM charge_invoices paid JOIN tax_documents document ON document.id = paid.invoice_id
+    WHERE paid.account_id = charges.account_id AND paid.charge_id = charges.id) AS billed
 LEFT JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
 WHERE charges.organisation_id = $1 AND charges.mode = $2 AND charges.status IN ('captured', 'refunded')
 """

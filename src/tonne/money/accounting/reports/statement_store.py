@@ -59,20 +59,27 @@ _RARE = f"""
     WHERE {_OURS} AND invoices.status = 'paid' AND invoices.settled_by_hand
       AND invoices.settled_at >= {_SINCE} AND invoices.settled_at < {_UNTIL}
       AND received.minor < invoices.settled_minor
-      AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = invoices.id
-                      AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus)
+      AND NOT EXISTS (SELECT FROM charge_invoices document
+                      JOIN charges ON charges.id = document.charge_id
+                      WHERE document.invoice_id = invoices.id
+                        AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus)
     UNION ALL
     SELECT (charges.settled_at AT TIME ZONE 'UTC')::date, 3, 'payment', charges.id,
            format('card payment for invoice %s', invoices.reference), invoices.currency, -invoices.settled_minor
-    FROM charges JOIN invoices ON invoices.id = charges.invoice_id
+    FROM charges JOIN charge_invoices document
+      ON document.account_id = charges.account_id AND document.charge_id = charges.id
+    JOIN invoices ON invoices.id = document.invoice_id
     WHERE charges.organisation_id = $1 AND charges.mode = $2 AND charges.invoice_id IS NOT NULL
       AND charges.status IN ('captured', 'refunded') AND NOT charges.is_surplus
       AND charges.settled_at >= {_SINCE} AND charges.settled_at < {_UNTIL} AND {_OURS}
     UNION ALL
     SELECT (refunds.settled_at AT TIME ZONE 'UTC')::date, 4, 'refund', refunds.id,
            format('refunded to the card: invoice %s', invoices.reference), invoices.currency, refunds.amount_minor
-    FROM refunds JOIN charges ON charges.account_id = refunds.account_id AND charges.id = refunds.charge_id
-    JOIN invoices ON invoices.id = charges.invoice_id
+    FROM refunds JOIN charge_invoices document
+      ON document.account_id = refunds.account_id AND document.charge_id = refunds.charge_id
+    JOIN invoice_orders billed ON billed.invoice_id = document.invoice_id AND billed.account_id = refunds.account_id
+                              AND billed.order_id = refunds.order_id
+    JOIN invoices ON invoices.id = document.invoice_id
     WHERE refunds.organisation_id = $1 AND refunds.mode = $2 AND refunds.state = 'succeeded'
       AND refunds.purpose <> 'surplus' AND refunds.settled_at >= {_SINCE} AND refunds.settled_at < {_UNTIL} AND {_OURS}
     UNION ALL

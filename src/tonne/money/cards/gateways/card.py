@@ -117,6 +117,8 @@ class CardDetails(Struct, frozen=True):
     brand: str
     last_four: str
     expires: str
+    # The gateway's id of the card itself: the same for all methods that were made of it.
+    fingerprint: str
 
 
 class ChargeRequest(Struct, frozen=True, kw_only=True):

@@ -231,7 +231,8 @@ class StripeCardGateway:
             raise CardNotFound(f"The card {card.method} does not belong to customer {card.customer}. Attach it first.")
         details = method.card
         expires = f"{details.exp_year:04}-{details.exp_month:02}"
-        return CardDetails(card.customer, card.method, details.brand, details.last4, expires)
+        fingerprint = details.fingerprint or card.method
+        return CardDetails(card.customer, card.method, details.brand, details.last4, expires, fingerprint)
 
     async def forget(self, card: StoredCard) -> None:
         try:

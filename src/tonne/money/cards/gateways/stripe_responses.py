@@ -84,6 +84,8 @@ class CardObject(msgspec.Struct, frozen=True):
     last4: str
     exp_month: int
     exp_year: int
+    # Not every wallet tells it.
+    fingerprint: str | None = None
 
 
 class PaymentMethodObject(msgspec.Struct, frozen=True):

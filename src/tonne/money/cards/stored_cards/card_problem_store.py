@@ -35,13 +35,21 @@ class UnpaidOrder(Struct, frozen=True):
         return explain_decline(self.code)
 
 
-# The first order of an invoice has a page on which its payer confirms the charge for all of them.
-_FIRST_PLACED = """
+# The first order of an invoice has a page on which its payer confirms the charge for all of them. Small ones may be
+# fulfilled already.
+_FIRST_UNPAID = """
 CROSS JOIN LATERAL (
     SELECT min(orders.id) AS id FROM charge_orders paid
     JOIN orders ON orders.account_id = paid.account_id AND orders.id = paid.order_id
-    WHERE paid.account_id = charge.account_id AND paid.charge_id = charge.id AND orders.status = 'placed'
+    WHERE paid.account_id = charge.account_id AND paid.charge_id = charge.id
+      AND orders.payment_state = 'unpaid' AND orders.status NOT IN ('cancelled', 'failed')
 ) first"""
+_INVOICES = """
+CROSS JOIN LATERAL (
+    SELECT string_agg(each.reference, ', ' ORDER BY each.reference) AS reference,
+           sum(each.order_count)::integer AS order_count
+    FROM charge_invoices each WHERE each.account_id = charge.account_id AND each.charge_id = charge.id
+) document"""
 LIST_TO_CONFIRM = f"""
 SELECT charges.order_id AS id, charges.amount_minor, charges.currency, charges.code, charges.confirm_until AS until,
        NULL AS invoice, 1 AS order_count
@@ -51,10 +59,9 @@ WHERE charges.account_id = $1 AND charges.status = 'pending' AND charges.outcome
 UNION ALL
 SELECT first.id, charge.amount_minor, charge.currency, charge.code, charge.confirm_until, document.reference,
        document.order_count
-FROM charges charge
-JOIN charge_invoices document ON document.account_id = charge.account_id AND document.charge_id = charge.id
-{_FIRST_PLACED}
-WHERE charge.account_id = $1 AND charge.status = 'pending' AND charge.outcome = 'authentication_required'
+FROM charges charge {_INVOICES} {_FIRST_UNPAID}
+WHERE charge.account_id = $1 AND charge.invoice_id IS NOT NULL
+  AND charge.status = 'pending' AND charge.outcome = 'authentication_required'
   AND charge.confirm_until > $2 AND first.id IS NOT NULL
 ORDER BY until, id
 """  # noqa: S608 - a constant
@@ -70,13 +77,14 @@ JOIN LATERAL (
     SELECT charges.amount_minor, charges.currency, charges.code, charges.status, charges.outcome FROM charges
     WHERE charges.account_id = orders.account_id AND charges.order_id = orders.id ORDER BY attempt DESC LIMIT 1
 ) charge ON charge.status = 'failed' AND charge.outcome IN ('declined', 'refused', 'not_found')"""
-_LAST_INVOICE_CHARGE = """
+# A charge for several invoices is named once: with the first of them.
+_LAST_INVOICE_CHARGE = f"""
 JOIN LATERAL (
     SELECT charges.account_id, charges.id, charges.amount_minor, charges.currency, charges.code, charges.status,
            charges.outcome
     FROM charges WHERE charges.invoice_id = due.invoice_id ORDER BY attempt DESC LIMIT 1
 ) charge ON charge.status = 'failed' AND charge.outcome IN ('declined', 'refused', 'not_found')
-JOIN charge_invoices document ON document.account_id = charge.account_id AND document.charge_id = charge.id"""
+{_INVOICES}"""  # noqa: S608 - a constant
 LIST_DECLINED = f"""
 SELECT orders.id, charge.amount_minor, charge.currency, charge.code, orders.next_attempt_at AS until,
        NULL AS invoice, 1 AS order_count
@@ -86,8 +94,9 @@ WHERE orders.account_id = $1 AND orders.mode = $2 AND orders.status = 'placed' A
 UNION ALL
 SELECT first.id, charge.amount_minor, charge.currency, charge.code, due.next_attempt_at, document.reference,
        document.order_count
-FROM card_invoices due {_LAST_INVOICE_CHARGE} {_FIRST_PLACED}
-WHERE due.account_id = $1 AND due.mode = $2 AND due.next_attempt_at IS NOT NULL AND first.id IS NOT NULL
+FROM card_invoices due {_LAST_INVOICE_CHARGE} {_FIRST_UNPAID}
+WHERE due.account_id = $1 AND due.mode = $2 AND (due.next_attempt_at IS NOT NULL OR due.is_given_up)
+  AND first.id IS NOT NULL
 ORDER BY id
 """  # noqa: S608 - a constant
 

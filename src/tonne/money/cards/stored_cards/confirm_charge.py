@@ -16,7 +16,7 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
-from tonne.selling.orders.model import Order, OrderStatus, charges_in
+from tonne.selling.orders.model import Order, OrderStatus, PaymentState, charges_in
 
 
 class SettleInvoiceCharge(Protocol):
@@ -42,7 +42,8 @@ class ConfirmCharge(Struct, frozen=True):
 
     async def find(self, order: Order) -> ChargeAttempt | None:
         """The charge of the order that waits for the payer's confirmation."""
-        if order.status is not OrderStatus.PLACED:
+        is_over = order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}
+        if is_over or order.payment_state is not PaymentState.UNPAID:
             return None
         attempt = await self.database.run(find_pending, order)
         is_open = attempt is not None and attempt.confirm_until is not None and self.clock() < attempt.confirm_until

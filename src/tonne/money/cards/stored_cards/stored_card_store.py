@@ -8,20 +8,23 @@ from tonne.platform.values.context import Scope
 
 STORE_CARD = """
 INSERT INTO account_cards (account_id, organisation_id, mode, gateway, customer, method, brand, last_four, expires,
-                           created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                           fingerprint, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (account_id) DO UPDATE
 SET gateway = excluded.gateway, customer = excluded.customer, method = excluded.method, brand = excluded.brand,
-    last_four = excluded.last_four, expires = excluded.expires, created_at = excluded.created_at
+    last_four = excluded.last_four, expires = excluded.expires,
+    fingerprint = excluded.fingerprint, created_at = excluded.created_at
 """
 
 
 async def store_card(tx: Connection, scope: Scope, card: CardDetails, *, gateway: str, now: datetime) -> None:
-    details = parameters_of(card, "customer, method, brand, last_four, expires")
+    details = parameters_of(card, "customer, method, brand, last_four, expires, fingerprint")
     await tx.execute(STORE_CARD, scope.account_id, scope.organisation_id, scope.mode, gateway, *details, now)
 
 
-FIND_CARD = "SELECT customer, method, brand, last_four, expires FROM account_cards WHERE account_id = $1"
+FIND_CARD = """
+SELECT customer, method, brand, last_four, expires, fingerprint FROM account_cards WHERE account_id = $1
+"""
 
 
 async def find_card(connection: Connection, scope: Scope) -> CardDetails | None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tonne.money.cards.errors import CardGatewayUnavailable, CardNotStored, CardUnknown, StripeNotConfigured
 from tonne.money.cards.gateways.card import CardDetails, CardGateway, CardNotDescribed, CardNotFound, StoredCard
 from tonne.money.cards.gateways.metered_gateway import GATEWAY_OF
-from tonne.money.cards.invoice_charge_store import make_declined_invoices_due
+from tonne.money.cards.invoice_charge_store import make_declined_invoices_due, make_uncharged_invoices_due
 from tonne.money.cards.stored_cards import stored_card_store
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm, make_confirmations_due
 from tonne.platform.db.batches import RowJob
@@ -47,6 +47,8 @@ SET_REMOVAL = "UPDATE account_cards SET removal_at = $2 WHERE account_id = $1"
 async def schedule_removal(tx: Connection, scope: Scope, at: datetime | None) -> None:
     """When the account is closed; None when it is open again."""
     await tx.execute(SET_REMOVAL, scope.account_id, at)
+    if at is not None:
+        await make_uncharged_invoices_due(tx, scope, at)
 
 
 # An order needs the card as long as it may be charged.

@@ -5,9 +5,9 @@ from email.message import EmailMessage
 
 from msgspec import Struct
 
-from tonne.money.cards.invoice_charge_store import ChargedInvoice, find_charged_invoice
+from tonne.money.cards.invoice_charge_store import ChargedCard, find_charged_card, list_invoices_of_charge
 from tonne.money.cards.stored_cards.mail_card_problems import Payer, read_payer
-from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.model import Invoice, InvoiceBilling
 from tonne.money.invoices.store import find_invoices_any_account, find_receipt_email
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks
@@ -21,10 +21,11 @@ class CardReceipt(Struct, frozen=True):
     """What the mail says. `paid_at`: when the card was charged."""
 
     scope: Scope
-    invoice: Invoice
+    # By number.
+    invoices: list[Invoice]
     receipt_email: str | None
     payer: Payer
-    charged: ChargedInvoice
+    charged: ChargedCard
     paid_minor: int
     paid_at: datetime
 
@@ -37,26 +38,27 @@ class CardReceipt(Struct, frozen=True):
 async def read_card_receipt(
     connection: Connection, scope: Scope, charge_id: str, *, paid_minor: int, paid_at: datetime
 ) -> CardReceipt:
-    charged = await find_charged_invoice(connection, scope, charge_id)
-    [invoice] = await find_invoices_any_account(connection, [charged.invoice_id])
+    charged = await find_charged_card(connection, scope, charge_id)
+    ids = await list_invoices_of_charge(connection, scope, charge_id)
+    invoices = sorted(await find_invoices_any_account(connection, ids), key=lambda invoice: invoice.number)
     receipt_email, payer = await find_receipt_email(connection, scope), await read_payer(connection, scope.account_id)
-    return CardReceipt(scope, invoice, receipt_email, payer, charged, paid_minor, paid_at)
+    return CardReceipt(scope, invoices, receipt_email, payer, charged, paid_minor, paid_at)
 
 
 def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessage:
-    invoice, payer = receipt.invoice, receipt.payer
-    record, currency = invoice.read_record(), invoice.currency
-    wording, is_test = wording_in(record.language), receipt.scope.mode is Mode.TEST
+    invoices, payer, currency = receipt.invoices, receipt.payer, receipt.invoices[0].currency
+    reference, order_count = ", ".join(each.reference for each in invoices), sum(each.order_count for each in invoices)
+    tax_minor = sum(each.tax_minor or 0 for each in invoices)
+    records = [each.read_record() for each in invoices]
+    periods = [record.period for record in records if record.period]
+    wording, is_test = wording_in(records[0].language), receipt.scope.mode is Mode.TEST
     _, paid = wording.translate, wording.money(receipt.paid_minor, currency)
     facts = [
-        (_("Invoice"), invoice.reference),
-        *([(_("Tax included"), wording.money(invoice.tax_minor, currency))] if invoice.tax_minor else []),
-        (_("Orders"), wording.count(invoice.order_count)),
-        *(
-            [(_("From"), wording.day(record.period.first_day)), (_("To"), wording.day(record.period.last_day))]
-            if record.period
-            else []
-        ),
+        (_("Invoice"), reference),
+        *([(_("Tax included"), wording.money(tax_minor, currency))] if tax_minor else []),
+        (_("Orders"), wording.count(order_count)),
+        *([(_("From"), wording.day(min(each.first_day for each in periods)))] if periods else []),
+        *([(_("To"), wording.day(max(each.last_day for each in periods)))] if periods else []),
         (_("Card"), _describe_card(receipt.charged, wording)),
         (_("Date"), wording.day(receipt.paid_at)),
         (_("Account"), payer.account_name),
@@ -66,21 +68,24 @@ def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessa
             "We have charged your card %(paid)s for invoice %(reference)s, which bills one order. Nothing else is due.",
             "We have charged your card %(paid)s for invoice %(reference)s, which bills %(n)s orders. Nothing else is"
             " due.",
-            invoice.order_count,
-            n=wording.count(invoice.order_count),
+            order_count,
+            n=wording.count(order_count),
             paid=paid,
-            reference=invoice.reference,
+            reference=reference,
         ),
         fact_lines([(_("Paid"), paid), *facts]),
-        _(
-            "Next, the credits are retired at the registry. The certificate of each order is then on the page of the"
-            " order."
-        ),
     ]
+    if not any(each.billing is InvoiceBilling.COLLECTED for each in invoices):
+        blocks.append(
+            _(
+                "Next, the credits are retired at the registry. The certificate of each order is then on the page of"
+                " the order."
+            )
+        )
     return compose_mail(
         settings,
         receipt.recipients,
-        _("Your receipt: %(amount)s for invoice %(reference)s", amount=paid, reference=invoice.reference),
+        _("Your receipt: %(amount)s for invoice %(reference)s", amount=paid, reference=reference),
         join_blocks(blocks),
         wording=wording,
         merchant=payer.merchant,
@@ -89,7 +94,7 @@ def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessa
     )
 
 
-def _describe_card(card: ChargedInvoice, wording: LocalWording) -> str:
+def _describe_card(card: ChargedCard, wording: LocalWording) -> str:
     _ = wording.translate
     if card.brand is None:
         return _("the card that was stored when it was charged")

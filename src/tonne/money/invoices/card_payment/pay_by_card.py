@@ -1,5 +1,6 @@
 """Have the stored card of an account pay an invoice: schedule the charge, and open it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from tonne.money.cards.gateways.card import StoredCard
@@ -9,10 +10,11 @@ from tonne.money.cards.invoice_charge_store import (
     has_open_charge_any_account,
     insert_card_invoice,
     insert_invoice_charge,
-    schedule_invoice_any_account,
+    schedule_invoices_any_account,
 )
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.invoices import store
+from tonne.money.invoices.card_payment.collection_store import list_collections
 from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, credit_in_part, without
 from tonne.money.invoices.credit_notes.issue_credit_note import issue_credit_note
@@ -22,10 +24,10 @@ from tonne.money.invoices.issuing.billed_order_store import (
     list_billed_orders,
     list_due_shares,
 )
-from tonne.money.invoices.model import Invoice, InvoiceStatus
+from tonne.money.invoices.model import Invoice, InvoiceBilling, InvoiceStatus
 from tonne.platform.db.database import Connection
-from tonne.platform.values.amounts import charge_unit
-from tonne.platform.values.context import By, Scope, job_actor
+from tonne.platform.values.amounts import charge_unit, minimum_charge
+from tonne.platform.values.context import By, Mode, Scope, job_actor
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.queue import lock_keys
 
@@ -42,38 +44,73 @@ async def pay_by_card(tx: Connection, invoice: Invoice, account_id: str, now: da
 
 
 async def open_invoice_charge(
-    tx: Connection, card_invoice: CardInvoice, *, now: datetime, held_until: datetime, card: StoredCard | None = None
+    tx: Connection,
+    card_invoice: CardInvoice,
+    *,
+    now: datetime,
+    held_until: datetime,
+    card: StoredCard | None = None,
+    has_minimum: bool | None = None,
 ) -> ChargeAttempt | None:
-    """Record a charge for what is due. None if the invoice is closed, or a charge has the money or may have it.
+    """Record a charge for what is due, with other collections of the account. From then on the charge is due.
 
-    From then on the charge is due, not the invoice: after `held_until` a worker looks it up.
+    None if the invoice is closed, or a charge has the money or may have it. Collections wait for others while they are
+    below what a card can be charged: `has_minimum`, by default in live mode. After `held_until` a worker looks the
+    charge up.
     """
     invoice_id = card_invoice.invoice_id
-    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, [invoice_id])])
-    [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
-    attempt = None
-    if invoice.status is InvoiceStatus.OPEN:
+    collected = await list_collections(tx, card_invoice, now)
+    ids = [invoice_id, *(each.invoice_id for each in collected if each.invoice_id != invoice_id)]
+    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, ids)])
+    for invoice in await _lock_open(tx, ids):
         await _round_down(tx, invoice, by=ACTOR.at(now))
-        # The credit note of the rounding has reduced what is due, or has cancelled the invoice.
-        [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
-    if invoice.status is InvoiceStatus.OPEN:
-        shares = await list_due_shares(tx, invoice)
-        debt = InvoiceDebt(invoice.reference, invoice.currency, invoice.due_minor, invoice.order_count, shares)
-        attempt = await insert_invoice_charge(tx, card_invoice, debt, card=card, now=now, held_until=held_until)
-    await schedule_invoice_any_account(tx, invoice_id, None)
+    # The credit notes of the rounding have reduced what is due, or have cancelled an invoice.
+    invoices = await _lock_open(tx, ids)
+    if not any(invoice.id == invoice_id for invoice in invoices):
+        await schedule_invoices_any_account(tx, [invoice_id], None)
+        return None
+    if collected:
+        has_minimum = card_invoice.scope.mode is Mode.LIVE if has_minimum is None else has_minimum
+        if has_minimum and sum(each.due_minor for each in invoices) < minimum_charge(invoices[0].currency):
+            ends_at = next(each.ends_at for each in collected if each.invoice_id == invoice_id)
+            await schedule_invoices_any_account(tx, [invoice_id], ends_at)
+            return None
+        if (retry_at := max(each.retry_at or now for each in collected)) > now:
+            # A decline is not repeated before its time because another collection is due.
+            await schedule_invoices_any_account(tx, [invoice_id], retry_at)
+            return None
+        await store.set_payment_method_any_account(tx, ids, PaymentMethod.CARD)
+    debts = [
+        InvoiceDebt(
+            invoice.id,
+            invoice.reference,
+            invoice.currency,
+            invoice.due_minor,
+            invoice.order_count,
+            await list_due_shares(tx, invoice),
+        )
+        for invoice in sorted(invoices, key=lambda each: each.number)
+    ]
+    attempt = await insert_invoice_charge(tx, card_invoice.scope, debts, card=card, now=now, held_until=held_until)
+    await schedule_invoices_any_account(tx, ids, None)
     return attempt
+
+
+async def _lock_open(tx: Connection, ids: Sequence[str]) -> list[Invoice]:
+    locked = await store.lock_invoices_any_account(tx, ids)
+    return [invoice for invoice in locked if invoice.status is InvoiceStatus.OPEN]
 
 
 async def stop_charging(tx: Connection, invoice: Invoice) -> None:
     """The locked invoice is paid otherwise. Raises InvoiceNotOpen if a charge may have taken the money already."""
-    if invoice.payment_method is not PaymentMethod.CARD:
+    if invoice.payment_method is not PaymentMethod.CARD and invoice.billing is not InvoiceBilling.COLLECTED:
         return
     if await has_open_charge_any_account(tx, [invoice.id]):
         raise InvoiceNotOpen(
             f"The card is being charged for invoice {invoice.reference}, or its payer has to confirm the payment. Wait "
             "for the result: `tonne charge list` shows it."
         )
-    await schedule_invoice_any_account(tx, invoice.id, None)
+    await schedule_invoices_any_account(tx, [invoice.id], None)
 
 
 async def _round_down(tx: Connection, invoice: Invoice, *, by: By) -> None:

@@ -21,32 +21,44 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.invoice_charge_store import (
     CardInvoice,
     count_invoice_tries_any_account,
-    schedule_invoice_any_account,
+    is_due_any_account,
+    list_invoices_of_charge,
+    schedule_invoices_any_account,
 )
 from tonne.money.cards.model import ChargeAttempt, ChargeStatus, ChargeUpdate, RetrySchedule, decide_charge
 from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.money.invoices import store
+from tonne.money.invoices.card_payment.collection_store import list_undelivered_any_account
 from tonne.money.invoices.card_payment.pay_by_card import ACTOR, open_invoice_charge
-from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
 from tonne.money.invoices.errors import InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
 from tonne.money.invoices.issuing.collect_orders import is_billed_together
 from tonne.money.invoices.issuing.issue_invoices import bill_alone, issue_invoices
-from tonne.money.invoices.model import Invoice, InvoiceStatus
-from tonne.money.invoices.settle_invoice import CHUNK, mark_invoice_paid, pay_orders_any_account
+from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceBilling, InvoiceStatus
+from tonne.money.invoices.settle_difference import book_difference
+from tonne.money.invoices.settle_invoice import (
+    CHUNK,
+    FULFILLED,
+    mark_invoice_paid,
+    pay_orders_any_account,
+    settle_invoice,
+)
 from tonne.money.invoices.store import find_invoices_any_account
 from tonne.platform.db.batches import RowJob, run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, Scope, replace
+from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order, load_orders
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
-from tonne.selling.orders.model import CancellationReason, FailureReason, Order, OrderStatus
+from tonne.selling.orders.model import CancellationReason, FailureReason, HoldReason, Order, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders
-from tonne.selling.orders.queue import lock_keys, lock_order
+from tonne.selling.orders.queue import lock_keys, lock_order, wake_held
+from tonne.selling.orders.store import note_cancellation
+from tonne.supply.stock.holds.hold_store import delete_of_orders
 
 
 async def settle_invoice_charge(
@@ -58,77 +70,114 @@ async def settle_invoice_charge(
 ) -> None:
     """Call it last in the transaction. A charge that another worker has settled is left unchanged.
 
-    A captured charge settles the invoice and pays all its orders. If the invoice was closed meanwhile, the charge is
-    refunded. After a decline the card is charged again according to the schedule, or all orders fail. A charge that
+    A captured charge settles the invoices and pays all their orders. If they were closed meanwhile, the charge is
+    refunded. After a decline the card is charged again according to the schedule, or the orders fail. A charge that
     the payer has to confirm stays pending.
     """
-    invoice_id = attempt.request.invoice_id or ""
-    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, [invoice_id])])
-    [found] = await store.find_invoices_any_account(tx, [invoice_id])
-    is_wanted = found.status is InvoiceStatus.OPEN
+    scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
+    ids = await list_invoices_of_charge(tx, scope, attempt.request.id)
+    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, ids)])
+    found = await store.find_invoices_any_account(tx, ids)
+    is_wanted = any(invoice.status is InvoiceStatus.OPEN for invoice in found)
     update = decide_charge(attempt, result, is_wanted=is_wanted, can_confirm=True, now=now, schedule=schedule)
     settled = await charge_store.settle_charges(tx, [update])
     if update.id not in settled:
         return
     update = replace(update, status=settled[update.id])
-    [invoice] = await store.lock_invoices_any_account(tx, [invoice_id])
-    scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
-    log_failure(update, invoice=invoice.reference)
+    locked = await store.lock_invoices_any_account(tx, ids)
+    invoices = [invoice for invoice in locked if invoice.status is InvoiceStatus.OPEN]
+    log_failure(update, invoice=attempt.request.invoice_reference or "")
     if not is_wanted or update.status is ChargeStatus.MISMATCHED:
         return
     if update.status is ChargeStatus.CAPTURED:
-        await _settle(tx, invoice, scope, update, attempt=attempt, now=now)
+        await _settle(tx, invoices, scope, update, attempt=attempt, now=now)
     elif update.is_surplus:
-        reason = "The payment was refunded at the card gateway."
-        code = CancellationReason.REFUNDED_AT_GATEWAY
-        await cancel_invoice(tx, invoice, by=ACTOR.at(now), reason=reason, code=code)
+        await _end_unpaid(tx, invoices, None, "The payment was refunded at the card gateway.", now)
     elif update.status is ChargeStatus.PENDING:
         if update.needs_confirmation and attempt.confirm_until is None:
             await note_problems(tx, [scope], now)
     else:
-        await _plan_retry(tx, invoice, scope, update, now=now, schedule=schedule)
+        await _plan_retry(tx, invoices, scope, update, now=now, schedule=schedule)
 
 
 async def _settle(
-    tx: Connection, invoice: Invoice, scope: Scope, update: ChargeUpdate, *, attempt: ChargeAttempt, now: datetime
+    tx: Connection,
+    invoices: Sequence[Invoice],
+    scope: Scope,
+    update: ChargeUpdate,
+    *,
+    attempt: ChargeAttempt,
+    now: datetime,
 ) -> None:
-    note = f"charge {update.id}"
-    entry = await mark_invoice_paid(tx, invoice, by_hand=False, by=ACTOR.at(now), note=note)
-    await audit.record_all(tx, [entry], by=ACTOR.at(now))
-    if update.captured_minor != invoice.due_minor and update.reference is not None:
+    note, by = f"charge {update.id}", ACTOR.at(now)
+    entries = [await mark_invoice_paid(tx, invoice, by_hand=False, by=by, note=note) for invoice in invoices]
+    await audit.record_all(tx, entries, by=by)
+    if update.captured_minor != sum(invoice.due_minor for invoice in invoices) and update.reference is not None:
         # An order was cancelled while the card was charged: a worker refunds what it costs.
         await request_checks_any_account(tx, attempt.gateway, [update.reference], now)
     kind, amount_minor = OrderMailKind.INVOICE_RECEIPT, attempt.request.amount_minor
-    await add_mails(tx, [OrderMailRow(scope, invoice.first_order_id, kind, update.id, amount_minor)], now)
-    await pay_orders_any_account(tx, [invoice.id], now)
+    await add_mails(tx, [OrderMailRow(scope, invoices[0].first_order_id, kind, update.id, amount_minor)], now)
+    if any(invoice.billing is InvoiceBilling.COLLECTED for invoice in invoices):
+        await wake_held(tx, scope, HoldReason.COLLECTION_PENDING, now)
+    await pay_orders_any_account(tx, [invoice.id for invoice in invoices], now)
 
 
 async def _plan_retry(
-    tx: Connection, invoice: Invoice, scope: Scope, update: ChargeUpdate, *, now: datetime, schedule: RetrySchedule
+    tx: Connection,
+    invoices: Sequence[Invoice],
+    scope: Scope,
+    update: ChargeUpdate,
+    *,
+    now: datetime,
+    schedule: RetrySchedule,
 ) -> None:
-    counts = await count_invoice_tries_any_account(tx, invoice.id)
+    # They were charged together before, or are new.
+    counts = await count_invoice_tries_any_account(tx, min(invoices, key=lambda each: each.number).id)
     delay = schedule.retry_delay(update.outcome, counts)
     is_first_decline = update.outcome is ChargeOutcome.DECLINED and counts.tries == 1
     if delay is None or is_first_decline:
         await note_problems(tx, [scope], now)
     if delay is not None:
         due_at = now + delay if await store.advances_by_itself(tx, scope) else None
-        await schedule_invoice_any_account(tx, invoice.id, due_at)
+        await schedule_invoices_any_account(tx, [invoice.id for invoice in invoices], due_at)
         return
-    reason = f"Invoice {invoice.reference} could not be charged. {explain_decline(update.code)}"
-    await _fail(tx, invoice, failure_reason_of(update.code), reason, now)
+    named = ", ".join(invoice.reference for invoice in invoices)
+    reason = f"Invoice {named} could not be charged. {explain_decline(update.code)}"
+    await _end_unpaid(tx, invoices, failure_reason_of(update.code), reason, now)
 
 
-async def _fail(tx: Connection, invoice: Invoice, failure_reason: FailureReason, reason: str, now: datetime) -> None:
-    """Fail all orders of a locked invoice, and cancel it with a credit note."""
-    keys = [each.key for each in await find_order_keys_any_account(tx, [invoice.id])]
-    await schedule_invoice_any_account(tx, invoice.id, None)
-    cause = CreditCause.CANCELLATION
-    await credit_orders(tx, invoice, set(keys), cause=cause, reason=reason, by=ACTOR.at(now))
+async def _end_unpaid(
+    tx: Connection, invoices: Sequence[Invoice], failure: FailureReason | None, reason: str, now: datetime
+) -> None:
+    """The card does not pay these locked invoices. Orders without credits end, with credit notes.
+
+    Those that were placed fail; without `failure`, and if they were fulfilled first, they are cancelled. What was
+    delivered is owed: its invoice stays open, and a transfer, or another card, may pay it.
+    """
+    ids, by = [invoice.id for invoice in invoices], ACTOR.at(now)
+    keys = await list_undelivered_any_account(tx, ids)
+    for invoice in invoices:
+        await credit_orders(tx, invoice, set(keys), cause=CreditCause.CANCELLATION, reason=reason, by=by)
+    owed = [each.id for each in await store.find_invoices_any_account(tx, ids) if each.status is InvoiceStatus.OPEN]
+    await schedule_invoices_any_account(tx, ids, None)
+    await schedule_invoices_any_account(tx, owed, None, is_given_up=True)
+    await store.set_payment_method_any_account(tx, owed, PaymentMethod.INVOICE, follow_up_at=now)
     for start in range(0, len(keys), CHUNK):
         orders = await load_orders(tx, keys[start : start + CHUNK])
-        failed = [structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure_reason) for order in orders]
-        await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, failed, strict=True)], now)
+        ended = [_ended(order, failure) for order in orders]
+        cancelled = [order for order in ended if order.status is OrderStatus.CANCELLED]
+        for order in cancelled:
+            await note_cancellation(tx, order, actor=by.actor, reason=reason)
+        await delete_of_orders(tx, [order.key for order in cancelled])
+        await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, ended, strict=True)], now)
+
+
+def _ended(order: Order, failure: FailureReason | None) -> Order:
+    if failure is not None and order.status is OrderStatus.PLACED:
+        return structs.replace(order, status=OrderStatus.FAILED, failure_reason=failure)
+    is_declined = failure is not None
+    code = CancellationReason.COLLECTION_DECLINED if is_declined else CancellationReason.REFUNDED_AT_GATEWAY
+    return structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code)
 
 
 async def simulate_card_invoice(
@@ -150,13 +199,15 @@ async def _open(
     """None if the order costs nothing, so that it was marked as paid."""
     now = clock()
     order = await lock_order(tx, scope, order_id)
-    if order is None or order.status is not OrderStatus.PLACED:
-        raise InvoiceNotOpen("Only a placed order has an open invoice.")
+    is_owed = order is not None and order.status in FULFILLED and order.payment_state is PaymentState.UNPAID
+    if order is None or not (is_owed or order.status is OrderStatus.PLACED):
+        raise InvoiceNotOpen("Only an order that is placed, or was fulfilled first, has an open invoice.")
     invoice = await store.find_invoice(tx, scope, order_id)
     if invoice is None:
         if not is_billed_together(order):
             raise OrderPaidByCard
-        await issue_invoices(tx, [order], settings, now)
+        if not is_owed:
+            await issue_invoices(tx, [order], settings, now)
         invoice = await bill_alone(tx, order, settings, now)
     if invoice is None:
         return None
@@ -166,6 +217,19 @@ async def _open(
     )
     if attempt is None:
         raise ChargeUnderWay
+    return attempt
+
+
+async def open_or_close(
+    tx: Connection, card_invoice: CardInvoice, *, now: datetime, held_until: datetime
+) -> ChargeAttempt | None:
+    """Open the charge of an invoice, or close what is too little for a charge and was not joined by enough others."""
+    attempt = await open_invoice_charge(tx, card_invoice, now=now, held_until=held_until)
+    if await is_due_any_account(tx, card_invoice, now):
+        [invoice] = await store.lock_invoices_any_account(tx, [card_invoice.invoice_id])
+        note, by = "too little to charge a card", ACTOR.at(now)
+        await settle_invoice(tx, invoice, by=by, note=note)
+        await book_difference(tx, invoice, DifferenceKind.SMALL_DIFFERENCE, invoice.due_minor, note=note, by=by)
     return attempt
 
 
@@ -210,7 +274,7 @@ class ChargeInvoices(RowJob, frozen=True):
         async def open_one(invoice: invoice_charge_store.CardInvoice) -> None:
             now = self.clock()
             attempt = await self.database.commit(
-                open_invoice_charge, invoice, now=now, held_until=now + self.schedule.lease()
+                open_or_close, invoice, now=now, held_until=now + self.schedule.lease()
             )
             if attempt is not None:
                 opened.append(attempt)
@@ -251,11 +315,13 @@ async def _compare_with_invoices(tx: Connection, attempts: Sequence[ChargeAttemp
 
     A charge of another amount than is due is replaced if that is still possible: an order of the invoice was cancelled.
     """
-    ids = [attempt.request.invoice_id or "" for attempt in attempts]
-    invoices = {invoice.id: invoice for invoice in await find_invoices_any_account(tx, ids)} if ids else {}
     found = []
-    for attempt, id_ in zip(attempts, ids, strict=True):
-        is_other = attempt.confirm_until is not None and invoices[id_].due_minor != attempt.request.amount_minor
-        is_wanted = invoices[id_].status is InvoiceStatus.OPEN
+    for attempt in attempts:
+        scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
+        ids = await list_invoices_of_charge(tx, scope, attempt.request.id)
+        invoices = await find_invoices_any_account(tx, ids)
+        due_minor = sum(invoice.due_minor for invoice in invoices if invoice.status is InvoiceStatus.OPEN)
+        is_other = attempt.confirm_until is not None and due_minor != attempt.request.amount_minor
+        is_wanted = any(invoice.status is InvoiceStatus.OPEN for invoice in invoices)
         found.append(replace(attempt, is_wanted=is_wanted, is_replaced=attempt.is_replaced or is_other))
     return found

@@ -126,8 +126,10 @@ SELECT billed.account_id, billed.order_id,
            WHERE note.invoice_id = billed.invoice_id AND credited.account_id = billed.account_id
              AND credited.order_id = billed.order_id AND note.refund_id IS NULL
              AND note.created_at <= invoices.settled_at), 0)::bigint AS paid_minor
-FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
-WHERE billed.invoice_id = $1 AND invoices.status = 'paid' AND ($2::text IS NULL OR billed.order_id = $2)
+FROM charge_invoices document JOIN invoices ON invoices.id = document.invoice_id
+JOIN invoice_orders billed ON billed.invoice_id = invoices.id
+WHERE document.account_id = $1 AND document.charge_id = $2 AND invoices.status = 'paid'
+  AND ($3::text IS NULL OR billed.order_id = $3)
 ORDER BY billed.account_id, billed.order_id
 """
 
@@ -135,6 +137,6 @@ ORDER BY billed.account_id, billed.order_id
 async def list_paid_shares(
     connection: Connection, charge: CapturedCharge, order_id: str | None = None
 ) -> dict[OrderKey, int]:
-    """What a charge has paid for each order of its invoice, or for one of them. All shares sum to what was settled."""
-    rows = await connection.fetch(LIST_PAID_SHARES, charge.invoice_id, order_id)
+    """What a charge has paid for each order of its invoices, or for one of them. All shares sum to what was settled."""
+    rows = await connection.fetch(LIST_PAID_SHARES, charge.scope.account_id, charge.id, order_id)
     return {OrderKey(row["account_id"], row["order_id"]): row["paid_minor"] for row in rows}

@@ -1,6 +1,6 @@
 """SQL of orders that wait for a consolidated invoice, and of the groups in which they are collected."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
@@ -9,13 +9,16 @@ import asyncpg
 from msgspec import Struct
 
 from tonne.money.invoices.documents.billed_sums import SummedLine
-from tonne.money.invoices.model import BillableOrder
+from tonne.money.invoices.model import BillableOrder, InvoiceBilling
 from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, TaxTreatment, half_up
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.selling.accounts.model import Billing, Fulfil
+from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod, SmallCardOrders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey
+
+# After the last small order of a test account, its collection is closed.
+TEST_PAUSE = timedelta(seconds=5)
 
 
 class GroupKey(NamedTuple):
@@ -27,7 +30,7 @@ class GroupKey(NamedTuple):
     organisation_id: str
     mode: Mode
     currency: str
-    billing: Billing
+    billing: InvoiceBilling
     threshold_minor: int
     account_id: str = ""
 
@@ -39,7 +42,7 @@ class BillingGroup(Struct, frozen=True):
     organisation_id: str
     mode: Mode
     currency: str
-    billing: Billing
+    billing: InvoiceBilling
     threshold_minor: int
     account_id: str
     order_count: int
@@ -48,6 +51,11 @@ class BillingGroup(Struct, frozen=True):
     @property
     def is_paid_by_card(self) -> bool:
         return bool(self.account_id)
+
+    @property
+    def closes_by_itself(self) -> bool:
+        """Some seconds after its last order, so that tests need not wait for the end of the month."""
+        return self.billing is InvoiceBilling.COLLECTED and self.mode is Mode.TEST
 
     @property
     def is_full(self) -> bool:
@@ -81,10 +89,12 @@ class BillingSettings(Struct, frozen=True):
     billing_threshold_minor: int | None
     fulfil: Fulfil
     credit_limit_minor: int | None
+    small_card_orders: SmallCardOrders
 
 
 FIND_SETTINGS = """
-SELECT id, billing, billing_threshold_minor, fulfil, credit_limit_minor FROM accounts WHERE id = ANY ($1::text[])
+SELECT id, billing, billing_threshold_minor, fulfil, credit_limit_minor, small_card_orders
+FROM accounts WHERE id = ANY ($1::text[])
 """
 
 
@@ -106,7 +116,8 @@ async def find_waiting(connection: Connection, keys: Sequence[OrderKey]) -> set[
     return {row["order_id"] for row in rows}
 
 
-# Due at once when the threshold is reached, else at the end of the month of the first order that waits.
+# Due at once when the threshold is reached, else at the end of the month of the first order that waits. In test mode,
+# every small order puts the end of its collection off.
 ADD_TO_GROUP = """
 INSERT INTO billing_groups AS grouped
        (id, organisation_id, mode, currency, billing, threshold_minor, account_id, order_count, exact_cost,
@@ -117,17 +128,18 @@ ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor, account_
     order_count = grouped.order_count + excluded.order_count,
     exact_cost = grouped.exact_cost + excluded.exact_cost,
     next_attempt_at = CASE WHEN $6 > 0 AND round((grouped.exact_cost + $9) / 1000000) >= $6 THEN $10::timestamptz
+                           WHEN $3 = 'test' AND $5 = 'collected' THEN $11::timestamptz
                            ELSE least(grouped.next_attempt_at, $11::timestamptz) END
 RETURNING id
 """
 
 
 async def add_to_group_any_account(
-    tx: Connection, key: GroupKey, exact_costs: Sequence[int], *, now: datetime, month_end: datetime
+    tx: Connection, key: GroupKey, exact_costs: Sequence[int], *, now: datetime, closes_at: datetime
 ) -> str:
     """Count orders with these costs; returns the id of the group, which is locked until the transaction ends."""
     counted = len(exact_costs), sum(exact_costs)
-    return str(await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, *counted, now, month_end))
+    return str(await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, *counted, now, closes_at))
 
 
 _UNBILLED = "account_id, order_id, group_id, reference, placed_at, quantity_grams, total_minor, exact_cost, exact_fee"
@@ -226,6 +238,18 @@ async def sum_unbilled(connection: Connection, keys: Sequence[OrderKey]) -> int:
     return int(await connection.fetchval(SUM_UNBILLED, *columns(keys, "account_id, id")))
 
 
+IS_ANY_FULFILLED = """
+SELECT EXISTS (SELECT FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+               JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
+               WHERE orders.status <> 'placed')
+"""
+
+
+async def is_any_fulfilled(connection: Connection, keys: Sequence[OrderKey]) -> bool:
+    """Whether one of these unbilled orders was fulfilled before it is paid."""
+    return await connection.fetchval(IS_ANY_FULFILLED, *columns(keys, "account_id, id")) is True
+
+
 FIND_TREATMENTS = """
 SELECT DISTINCT orders.tax_treatment, orders.language FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
 JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
@@ -274,10 +298,11 @@ async def remove_billed(tx: Connection, keys: Sequence[OrderKey]) -> None:
     await tx.execute(REMOVE_BILLED, *columns(keys, "account_id, id"))
 
 
-# Recounted, and due at the end of the month of the oldest order that is left.
+# Recounted, and due at the end of the month of the oldest order that is left; in test mode, small ones soon.
 REFRESH_GROUP = """
 UPDATE billing_groups SET order_count = left_over.orders, exact_cost = left_over.exact_cost,
     next_attempt_at = CASE WHEN threshold_minor > 0 AND round(left_over.exact_cost / 1000000) >= threshold_minor THEN $2
+                           WHEN left_over.orders > 0 AND mode = 'test' AND billing = 'collected' THEN $4
                            ELSE left_over.month_end + $3 END
 FROM (SELECT count(*) AS orders, coalesce(sum(exact_cost), 0) AS exact_cost,
              (date_trunc('month', min(placed_at) AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'
@@ -288,7 +313,7 @@ WHERE billing_groups.id = $1
 
 
 async def refresh_group_any_account(tx: Connection, group_id: str, now: datetime, grace: timedelta) -> None:
-    await tx.execute(REFRESH_GROUP, group_id, now, grace)
+    await tx.execute(REFRESH_GROUP, group_id, now, grace, now + TEST_PAUSE)
 
 
 POSTPONE_GROUP = "UPDATE billing_groups SET next_attempt_at = $2 WHERE id = $1 AND order_count > 0"
@@ -344,7 +369,7 @@ LEFT JOIN unbilled_orders unbilled ON unbilled.account_id = orders.account_id AN
 LEFT JOIN (SELECT account_id, order_id, sum(total_minor) AS minor FROM credit_note_orders
            WHERE account_id = ANY ($1::text[]) GROUP BY account_id, order_id) AS credited
   ON credited.account_id = orders.account_id AND credited.order_id = orders.id
-WHERE orders.account_id = ANY ($1::text[]) AND orders.payment_state = 'unpaid'
+WHERE orders.account_id = ANY ($1::text[]) AND orders.payment_state = 'unpaid' AND orders.payment_method = $2
   AND orders.status IN ('paid', 'retiring', 'complete')
   AND NOT EXISTS (SELECT FROM write_offs JOIN invoice_orders billed ON billed.invoice_id = write_offs.invoice_id
                   WHERE write_offs.state = 'booked' AND write_offs.releases_credit
@@ -353,19 +378,21 @@ GROUP BY orders.account_id
 """
 
 
-async def sum_on_credit(connection: Connection, orders: Sequence[Order]) -> dict[str, int]:
-    """What was fulfilled for the accounts of these orders and is not paid yet, in millionths of a minor unit."""
-    rows = await connection.fetch(SUM_ON_CREDIT, sorted({order.scope.account_id for order in orders}))
+async def sum_on_credit_any_account(
+    connection: Connection, account_ids: Collection[str], method: PaymentMethod
+) -> dict[str, int]:
+    """What was fulfilled for these accounts and is not paid yet, in millionths of a minor unit."""
+    rows = await connection.fetch(SUM_ON_CREDIT, sorted(account_ids), method)
     return {row["account_id"]: int(row["unpaid"]) for row in rows}
 
 
 LOCK_CREDIT = """
-SELECT pg_advisory_xact_lock($2, hashtext(account.id)) FROM unnest($1::text[]) AS account (id) ORDER BY account.id
+SELECT pg_advisory_xact_lock($2, hashtext(owner.name)) FROM unnest($1::text[]) AS owner (name) ORDER BY owner.name
 """
 # The class of the advisory locks. Any number that no other code uses.
 _CREDIT_LOCK = 740_561
 
 
-async def lock_credit(tx: Connection, orders: Sequence[Order]) -> None:
-    """Serialises decisions about the credit of the accounts of these orders: two workers could exceed the limit."""
-    await tx.execute(LOCK_CREDIT, sorted({order.scope.account_id for order in orders}), _CREDIT_LOCK)
+async def lock_credit(tx: Connection, owners: Collection[str]) -> None:
+    """Serialises decisions about the credit of accounts, cards or organisations: two workers could exceed the limit."""
+    await tx.execute(LOCK_CREDIT, sorted(owners), _CREDIT_LOCK)

@@ -1,4 +1,7 @@
-"""Collect orders for consolidated invoices, and fulfil orders on credit."""
+"""Collect orders for consolidated invoices, and fulfil orders on credit.
+
+Orders that are too small for a card payment are collected, too: see `small_orders.py`.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -7,10 +10,12 @@ from datetime import UTC, datetime, timedelta
 from msgspec import structs
 
 from tonne.money.invoices.issuing import billing_store
-from tonne.money.invoices.issuing.billing_store import BillingSettings, GroupKey, UnbilledOrder
-from tonne.money.invoices.model import client_reference
+from tonne.money.invoices.issuing.billing_store import TEST_PAUSE, BillingSettings, GroupKey, UnbilledOrder
+from tonne.money.invoices.model import InvoiceBilling, client_reference
 from tonne.platform.db.database import Connection
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
+from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.move_order import Transitions
@@ -35,19 +40,26 @@ def month_end_after(moment: datetime) -> datetime:
 
 
 async def collect_orders(
-    tx: Connection, orders: Sequence[Order], settings: Mapping[str, BillingSettings], now: datetime
+    tx: Connection,
+    orders: Sequence[Order],
+    settings: Mapping[str, BillingSettings],
+    now: datetime,
+    *,
+    service: Settings,
 ) -> None:
     """Let locked orders wait for a consolidated invoice. Those that wait already stay where they are."""
     waiting = await billing_store.find_waiting(tx, [order.key for order in orders])
     groups: dict[GroupKey, list[Order]] = defaultdict(list)
     for order in orders:
         if order.id not in waiting:
-            groups[_group_key(order, settings[order.scope.account_id])].append(order)
+            groups[_group_key(order, settings[order.scope.account_id], service)].append(order)
     rows: list[UnbilledOrder] = []
     for key in sorted(groups):
         costs = [order.exact_cost for order in groups[key]]
-        month_end = min(_month_end(order, now) for order in groups[key])
-        group_id = await billing_store.add_to_group_any_account(tx, key, costs, now=now, month_end=month_end)
+        closes_at = min(_month_end(order, now) for order in groups[key])
+        if key.billing is InvoiceBilling.COLLECTED and key.mode is Mode.TEST:
+            closes_at = now + TEST_PAUSE
+        group_id = await billing_store.add_to_group_any_account(tx, key, costs, now=now, closes_at=closes_at)
         rows.extend(_unbilled(order, group_id) for order in groups[key])
     if rows:
         await billing_store.insert_unbilled(tx, rows)
@@ -59,19 +71,21 @@ def _month_end(order: Order, now: datetime) -> datetime:
     return month_end if month_end > now else month_end_after(now)
 
 
-def _group_key(order: Order, settings: BillingSettings) -> GroupKey:
+def is_collected(order: Order, settings: BillingSettings) -> bool:
+    """Of an order that is billed together: whether that is because a card cannot pay so little."""
+    return order.payment_method is PaymentMethod.CARD and settings.billing is Billing.PER_ORDER
+
+
+def _group_key(order: Order, settings: BillingSettings, service: Settings) -> GroupKey:
     """An account that is billed per order since the order was placed gets one more invoice, at the end of the month."""
-    scope = order.scope
-    is_by_threshold = settings.billing is Billing.THRESHOLD
-    return GroupKey(
-        scope.organisation_id,
-        scope.mode,
-        order.currency,
-        Billing.THRESHOLD if is_by_threshold else Billing.MONTHLY,
-        (settings.billing_threshold_minor or 0) if is_by_threshold else 0,
-        # A card pays for its own account only.
-        scope.account_id if order.payment_method is PaymentMethod.CARD else "",
-    )
+    scope, billing, threshold_minor = order.scope, InvoiceBilling.MONTHLY, 0
+    if settings.billing is Billing.THRESHOLD:
+        billing, threshold_minor = InvoiceBilling.THRESHOLD, settings.billing_threshold_minor or 0
+    elif is_collected(order, settings):
+        billing, threshold_minor = InvoiceBilling.COLLECTED, service.collect_at_minor(order.currency)
+    # A card pays for its own account only.
+    payer = scope.account_id if order.payment_method is PaymentMethod.CARD else ""
+    return GroupKey(scope.organisation_id, scope.mode, order.currency, billing, threshold_minor, payer)
 
 
 def _unbilled(order: Order, group_id: str) -> UnbilledOrder:
@@ -105,8 +119,9 @@ async def grant_credit(
     ]
     if not asking:
         return [], []
-    await billing_store.lock_credit(tx, asking)
-    used = defaultdict(int, await billing_store.sum_on_credit(tx, asking))
+    accounts = {order.scope.account_id for order in asking}
+    await billing_store.lock_credit(tx, accounts)
+    used = defaultdict(int, await billing_store.sum_on_credit_any_account(tx, accounts, PaymentMethod.INVOICE))
     granted, above = [], []
     for order in sorted(asking, key=lambda each: (each.created_at, each.id)):
         account_id = order.scope.account_id
@@ -126,7 +141,10 @@ async def is_above_credit_limit(connection: Connection, order: Order) -> bool:
     settings = (await billing_store.find_billing_settings(connection, [order]))[order.scope.account_id]
     if settings.fulfil is not Fulfil.ON_ORDER:
         return False
-    used = (await billing_store.sum_on_credit(connection, [order])).get(order.scope.account_id, 0)
+    account_id = order.scope.account_id
+    used = (await billing_store.sum_on_credit_any_account(connection, [account_id], PaymentMethod.INVOICE)).get(
+        account_id, 0
+    )
     return used + _due(order) > _limit(settings)
 
 

@@ -33,14 +33,15 @@ from tonne.money.invoices.issuing.collect_orders import (
     start_of_month,
 )
 from tonne.money.invoices.issuing.compose_invoice import compose_invoice
-from tonne.money.invoices.model import BilledOrganisation, Invoice, billed_order, own_reference
+from tonne.money.invoices.issuing.small_orders import fulfil_first
+from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceBilling, billed_order, own_reference
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import minimum_charge
+from tonne.platform.values.amounts import charge_unit, minimum_charge
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
@@ -117,16 +118,19 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
         _log.warning("invoices_held_back", missing=missing, orders=count, first_order_id=held_back[0].id)
         billed = [order for order in billed if order.id not in lacking]
     granted, above = await grant_credit(tx, [order for order in owed if order not in held_back], billing, now)
+    fulfilled, pending = await fulfil_first(tx, together, billing, settings, now)
     await postpone(tx, keys, OrderStatus.PLACED, None)
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
-    await postpone(tx, [order.key for order in above], OrderStatus.PLACED, now + CREDIT_RETRY)
-    await collect_orders(tx, together, billing, now)
+    await postpone(tx, [order.key for order in (*above, *pending)], OrderStatus.PLACED, now + CREDIT_RETRY)
+    await collect_orders(tx, together, billing, now, service=settings)
     if await _issue_each(tx, billed, organisations, settings, now, rates=rates):
         # The commit would lock the streams of the invoices after those of the orders that move.
         await lock_streams(tx, [Stream(order.scope.organisation_id, order.scope.mode) for order in orders])
     moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
     reasons = {id_: lacks.hold_reason for id_, lacks in lacking.items() if lacks.hold_reason}
     reasons |= {order.id: HoldReason.CREDIT_LIMIT_REACHED for order in above}
+    reasons |= {order.id: HoldReason.COLLECTION_PENDING for order in pending}
+    granted += fulfilled
     await move_orders(tx, [*moves, *granted], now, updated=_with_hold(owed, granted, reasons))
 
 
@@ -225,15 +229,27 @@ async def bill_group(tx: Connection, group_id: str, settings: Settings, now: dat
     are billed with those of the next month.
     """
     group = await billing_store.find_group_any_account(tx, group_id)
-    before = None if group.is_full else start_of_month(now)
+    before = None if group.is_full or group.closes_by_itself else start_of_month(now)
     keys = await billing_store.list_keys_to_bill_any_account(tx, group_id, before, MAX_ORDERS)
     if group.mode is Mode.LIVE and await _is_group_held_back(tx, group, keys, settings, now):
         await billing_store.postpone_group_any_account(tx, group_id, now + HELD_BACK_RETRY)
         return None
-    if keys and group.is_paid_by_card and await billing_store.sum_unbilled(tx, keys) < minimum_charge(group.currency):
+    if keys and await _is_too_little(tx, group, keys):
         await billing_store.postpone_group_any_account(tx, group_id, month_end_after(now))
         return None
     return await _bill_orders(tx, group_id, keys, settings, now)
+
+
+async def _is_too_little(tx: Connection, group: BillingGroup, keys: Sequence[OrderKey]) -> bool:
+    """Whether a card cannot be charged so little. What was fulfilled first is billed all the same, with its tax."""
+    if not group.is_paid_by_card:
+        return False
+    sum_minor = await billing_store.sum_unbilled(tx, keys)
+    if group.closes_by_itself or sum_minor < charge_unit(group.currency):
+        return sum_minor < charge_unit(group.currency)
+    if sum_minor >= minimum_charge(group.currency):
+        return False
+    return group.billing is not InvoiceBilling.COLLECTED or not await billing_store.is_any_fulfilled(tx, keys)
 
 
 async def _is_group_held_back(

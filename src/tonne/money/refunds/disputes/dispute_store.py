@@ -50,8 +50,7 @@ SELECT {_DISPUTE}, tax_decision FROM disputes
 WHERE account_id = $1 AND (
     order_id = $2
     OR order_id IS NULL AND charge_id IN (
-        SELECT charges.id FROM charges JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
-        WHERE billed.account_id = $1 AND billed.order_id = $2))
+        SELECT paid.charge_id FROM charge_orders paid WHERE paid.account_id = $1 AND paid.order_id = $2))
 ORDER BY recorded_at, id
 """  # noqa: S608 - a constant
 
@@ -120,8 +119,7 @@ SELECT {_DISPUTE}, tax_decision FROM disputes
 WHERE ($1::text IS NULL OR mode = $1) AND ($2::text IS NULL OR state = $2)
   AND ($3::text IS NULL OR order_id = $3
        OR order_id IS NULL AND charge_id IN (
-           SELECT charges.id FROM charges JOIN invoice_orders billed ON billed.invoice_id = charges.invoice_id
-           WHERE billed.order_id = $3))
+           SELECT paid.charge_id FROM charge_orders paid WHERE paid.order_id = $3))
 ORDER BY recorded_at DESC, id DESC LIMIT $4
 """  # noqa: S608 - a constant
 

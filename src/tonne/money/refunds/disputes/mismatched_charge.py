@@ -8,7 +8,7 @@ from tonne.money.cards import captured_store
 from tonne.money.cards.charge_store import find_pending
 from tonne.money.cards.errors import CardGatewayUnavailable, StripeNotConfigured
 from tonne.money.cards.gateways.card import MODE_MISMATCH, CardGateway, PaymentNotRead, RecordedPayment
-from tonne.money.cards.invoice_charge_store import has_open_charge_any_account
+from tonne.money.cards.invoice_charge_store import has_open_charge_any_account, list_invoices_of_charge
 from tonne.money.cards.model import ChargeStatus
 from tonne.money.invoices.cancel_order import cancel_order
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
@@ -68,9 +68,10 @@ async def return_mismatched(
     await _record(tx, charge, "charge.returned", status, by=by, reason=reason)
     code = CancellationReason.PAYMENT_MISMATCHED
     if charge.invoice_id is not None:
-        [invoice] = await find_invoices_any_account(tx, [charge.invoice_id])
-        if not await has_open_charge_any_account(tx, [invoice.id]):
-            await cancel_invoice(tx, invoice, by=by, reason=reason, code=code)
+        ids = await list_invoices_of_charge(tx, charge.scope, charge.id)
+        for invoice in await find_invoices_any_account(tx, ids):
+            if not await has_open_charge_any_account(tx, [invoice.id]):
+                await cancel_invoice(tx, invoice, by=by, reason=reason, code=code)
         return money.order
     if money.order.status is not OrderStatus.PLACED or await find_pending(tx, money.order) is not None:
         return money.order

@@ -8,7 +8,7 @@ from tonne.platform.values.amounts import DECIMALS, format_money, minimum_charge
 from tonne.platform.values.context import replace
 from tonne.platform.web.fields import described
 from tonne.selling.accounts.errors import BillingInvalid
-from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod
+from tonne.selling.accounts.model import Account, Billing, Fulfil, PaymentMethod, SmallCardOrders
 
 _BILLING = described("Bill each order, or orders together: monthly, or at a threshold.", label="Billing")
 _THRESHOLD = described(
@@ -23,6 +23,11 @@ _CREDIT_LIMIT = described(
     hint="The most that may be unpaid at a time.",
 )
 
+_SMALL_ORDERS = described(
+    "Orders too small for a card payment: fulfil them first, collect their price first, or refuse them.",
+    label="Small card orders",
+)
+
 
 class BillingChange(Struct, frozen=True, kw_only=True):
     """Fields that are None keep their value. Amounts are decimals in the currency of the account."""
@@ -31,6 +36,7 @@ class BillingChange(Struct, frozen=True, kw_only=True):
     threshold: Annotated[str | None, _THRESHOLD] = None
     fulfil: Annotated[Fulfil | None, _FULFIL] = None
     credit_limit: Annotated[str | None, _CREDIT_LIMIT] = None
+    small_card_orders: Annotated[SmallCardOrders | None, _SMALL_ORDERS] = None
 
 
 def with_billing(account: Account, change: BillingChange) -> Account:
@@ -57,6 +63,7 @@ def with_billing(account: Account, change: BillingChange) -> Account:
         billing_threshold_minor=threshold_minor,
         fulfil=fulfil,
         credit_limit_minor=limit_minor,
+        small_card_orders=change.small_card_orders or account.small_card_orders,
     )
     if changed.payment_method is PaymentMethod.CARD:
         _check_card(changed)

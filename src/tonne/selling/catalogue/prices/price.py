@@ -11,7 +11,7 @@ from tonne.platform.values.amounts import TaxTreatment, charge_unit, largest_net
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.values.message_values import MoneyValue
-from tonne.selling.accounts.model import PaymentMethod, Terms
+from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue import errors, selection
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.pricing import (
@@ -30,6 +30,15 @@ class OrderType(StrEnum):
 
     QUANTITY = "quantity"
     VALUE = "value"
+
+
+class PaymentPlan(StrEnum):
+    """How an order is paid."""
+
+    # By a card payment, or an invoice, of its own.
+    NOW = "now"
+    # Together with other orders.
+    COLLECTED = "collected"
 
 
 class PriceRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +74,8 @@ def price(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced:
     The selection is validated before the exchange rate is looked up: an invalid selection is an error of the client,
     a missing rate (PriceUnavailable) is not.
     """
-    # The minimum applies to the charge. Orders that are billed together share one.
-    is_charged = terms.payment_method is PaymentMethod.CARD and not terms.is_billed_together
+    # The minimum applies to the charge. Orders that are billed together, or too small, share one.
+    is_charged = terms.is_charged_alone and not terms.collect_below_minor
     if is_charged and request.value_minor is not None:
         _require_chargeable("value", request.value_minor, request, terms, catalogue)
     priced = _price(request, terms, catalogue)
@@ -87,7 +96,9 @@ def tax_minor_on(total_cost_minor: int, terms: Terms) -> int | None:
     """The tax that is added to a total cost. None if it is computed later, for all orders of an invoice."""
     if terms.is_billed_together:
         return None
-    return tax_on(total_cost_minor, terms.tax.treatment, terms.tax.rate, unit=_charge_unit(terms))
+    tax_minor = tax_on(total_cost_minor, terms.tax.treatment, terms.tax.rate, unit=_charge_unit(terms))
+    is_collected = terms.is_charged_alone and 0 < total_cost_minor + tax_minor < terms.collect_below_minor
+    return None if is_collected else tax_minor
 
 
 def price_if_available(request: PriceRequest, terms: Terms, catalogue: Catalogue) -> Priced | None:
@@ -146,14 +157,14 @@ def _charge_unit(terms: Terms) -> int:
 
     Orders that are billed together are not rounded: the sum of their invoice is.
     """
-    is_charged = terms.payment_method is PaymentMethod.CARD and not terms.is_billed_together
-    return charge_unit(terms.currency) if is_charged else 1
+    return charge_unit(terms.currency) if terms.is_charged_alone else 1
 
 
 def _net_value(value_minor: int, terms: Terms) -> int:
     """How much of a value, which includes tax, is left for the total cost."""
     treatment, rate, unit = terms.tax.treatment, terms.tax.rate, _charge_unit(terms)
-    if treatment is TaxTreatment.STANDARD and terms.is_billed_together:
+    is_collected = terms.is_charged_alone and value_minor < terms.collect_below_minor
+    if treatment is TaxTreatment.STANDARD and (terms.is_billed_together or is_collected):
         # The order's share of the tax of an invoice may be a unit more than the tax on the order alone.
         value_minor = max(0, value_minor - unit)
     return largest_net(value_minor, treatment, rate, unit=unit)

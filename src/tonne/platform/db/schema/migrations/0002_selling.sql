@@ -64,6 +64,9 @@ CREATE TABLE accounts (
     -- Whether orders are fulfilled once they are paid, or at once within the credit limit.
     fulfil                     text NOT NULL DEFAULT 'on_payment' CHECK (fulfil IN ('on_payment', 'on_order')),
     credit_limit_minor         bigint CHECK (credit_limit_minor > 0),
+    -- What becomes of orders that are too small for a card payment of their own.
+    small_card_orders          text NOT NULL DEFAULT 'service'
+                                   CHECK (small_card_orders IN ('service', 'fulfil_first', 'collect_first', 'refuse')),
     refunds_by_api             boolean NOT NULL DEFAULT false,
     -- Who gets a receipt for each order that is paid by the stored card, and who is mailed about problems with the card.
     -- Without card_email, the admins of the organisation are.
@@ -97,7 +100,7 @@ CREATE TABLE accounts (
     CHECK (simulated_supply_grams IS NULL OR mode = 'test'),
     CHECK ((billing = 'threshold') = (billing_threshold_minor IS NOT NULL)),
     CHECK (fulfil = 'on_payment' OR credit_limit_minor IS NOT NULL),
-    -- Orders that a card pays are not fulfilled before the card is charged.
+    -- Orders that a card pays are not fulfilled before the card is charged, except for the smallest.
     CHECK (payment_method = 'invoice' OR fulfil = 'on_payment'),
     CHECK ((closed_at IS NULL) = (closed_reason IS NULL)),
     CHECK ((logo IS NULL) = (logo_media_type IS NULL) AND (logo IS NULL) = (logo_version IS NULL))
@@ -695,8 +698,8 @@ CREATE TABLE orders (
     has_open_dispute          boolean NOT NULL DEFAULT false,
     -- What a placed order waits for. It has no meaning after `placed`.
     hold_reason               text CHECK (hold_reason IN ('credit_limit_reached', 'buyer_details_missing',
-                                                                          'vat_check_missing',
-                                                                          'exchange_rate_missing')),
+                                                                          'vat_check_missing', 'exchange_rate_missing',
+                                                                          'collection_pending')),
     -- The language of its mails and PDFs, fixed when the order is placed.
     language                  text NOT NULL DEFAULT 'en',
     -- Kept, as `bundle_selection` is, to price a received order later.

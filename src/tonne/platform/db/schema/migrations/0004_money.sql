@@ -30,6 +30,8 @@ CREATE TABLE account_cards (
     brand            text NOT NULL,
     last_four        text NOT NULL,
     expires          text NOT NULL,
+    -- The same for one card, however often it was stored: what is owed by it counts for all accounts together.
+    fingerprint      text NOT NULL,
     created_at       timestamptz NOT NULL,
     -- When a worker removes the card of a closed account at the gateway; null: the account is not closed.
     removal_at       timestamptz,
@@ -37,6 +39,8 @@ CREATE TABLE account_cards (
     -- A test account must not move real money.
     CHECK (mode = 'live' OR gateway = 'simulated')
 );
+CREATE INDEX account_cards_by_fingerprint ON account_cards (fingerprint);
+CREATE INDEX account_cards_of_organisation ON account_cards (organisation_id, mode);
 CREATE INDEX account_cards_to_remove ON account_cards (removal_at) WHERE removal_at IS NOT NULL;
 
 -- One row per attempt to charge an order, written before the gateway is called: after a crash the worker knows what to
@@ -44,7 +48,7 @@ CREATE INDEX account_cards_to_remove ON account_cards (removal_at) WHERE removal
 CREATE TABLE charges (
     account_id         text NOT NULL,
     id                 text NOT NULL UNIQUE,
-    -- A charge pays for one order, or for all orders of an invoice.
+    -- A charge pays for one order, or for all orders of invoices: see charge_invoices.
     order_id           text,
     organisation_id    text NOT NULL,
     mode               mode NOT NULL,
@@ -85,6 +89,7 @@ CREATE TABLE charges (
     confirm_until      timestamptz,
     -- When an operator accepted a payment that arrived with another amount.
     accepted_at        timestamptz,
+    -- The first of its invoices.
     invoice_id         text,
     PRIMARY KEY (account_id, id),
     UNIQUE (order_id, attempt),
@@ -107,7 +112,8 @@ CREATE TABLE charge_orders (
 );
 CREATE INDEX charge_orders_of_order ON charge_orders (order_id);
 
--- The invoices that a charge is for, as they were when it was opened.
+-- The invoices that a charge is for, as they were when it was opened. Usually one: those of small orders are charged
+-- together once they reach what a card can be charged.
 CREATE TABLE charge_invoices (
     account_id         text NOT NULL,
     charge_id          text NOT NULL,
@@ -120,6 +126,7 @@ CREATE TABLE charge_invoices (
     PRIMARY KEY (account_id, charge_id, invoice_id),
     FOREIGN KEY (account_id, charge_id) REFERENCES charges
 );
+CREATE INDEX charge_invoices_of_invoice ON charge_invoices (invoice_id);
 
 -- Prevents double charges: at most one charge of an order is pending or captured.
 CREATE UNIQUE INDEX charges_one_per_order ON charges (order_id)
@@ -202,7 +209,10 @@ CREATE TABLE card_invoices (
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
     -- When the card is charged next; null while a charge is pending, and once the invoice is closed.
-    next_attempt_at  timestamptz
+    next_attempt_at  timestamptz,
+    -- The card was declined for the last time, and what was delivered is owed: a transfer may pay it, or another card.
+    is_given_up      boolean NOT NULL DEFAULT false,
+    CHECK (next_attempt_at IS NULL OR NOT is_given_up)
 );
 CREATE INDEX card_invoices_due ON card_invoices (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX card_invoices_of_account ON card_invoices (account_id);
@@ -428,7 +438,8 @@ CREATE TABLE invoices (
     -- When a worker next mails it, sends a reminder or cancels the order.
     next_attempt_at  timestamptz,
     id               text PRIMARY KEY REFERENCES tax_documents,
-    billing          text NOT NULL DEFAULT 'per_order' CHECK (billing IN ('per_order', 'monthly', 'threshold')),
+    billing          text NOT NULL DEFAULT 'per_order'
+                         CHECK (billing IN ('per_order', 'monthly', 'threshold', 'collected')),
     payment_method   text NOT NULL DEFAULT 'invoice' CHECK (payment_method IN ('invoice', 'card')),
     order_count      integer NOT NULL DEFAULT 1 CHECK (order_count > 0),
     -- The sum of its credit notes. What is due is the total less this.
@@ -516,7 +527,7 @@ CREATE TABLE billing_groups (
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
     currency         currency NOT NULL,
-    billing          text NOT NULL CHECK (billing IN ('monthly', 'threshold')),
+    billing          text NOT NULL CHECK (billing IN ('monthly', 'threshold', 'collected')),
     -- 0 without a threshold, so that it can be part of the key.
     threshold_minor  bigint NOT NULL CHECK (threshold_minor >= 0),
     order_count      bigint NOT NULL CHECK (order_count >= 0),
@@ -532,7 +543,7 @@ CREATE TABLE billing_groups (
                                                  'exchange_rate_missing')),
     UNIQUE (organisation_id, mode, currency, billing, threshold_minor, account_id),
     FOREIGN KEY (organisation_id, mode) REFERENCES organisation_modes,
-    CHECK ((billing = 'threshold') = (threshold_minor > 0))
+    CHECK ((billing = 'monthly') = (threshold_minor = 0))
 );
 CREATE INDEX billing_groups_due ON billing_groups (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 
@@ -979,7 +990,9 @@ BEGIN
     INSERT INTO ledger_due (table_name, source_id)
     SELECT 'invoices', NEW.id
     UNION ALL
-    SELECT 'charges', charges.id FROM charges WHERE charges.invoice_id = NEW.id AND charges.captured_minor IS NOT NULL;
+    SELECT 'charges', charges.id FROM charge_invoices document
+    JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+    WHERE document.invoice_id = NEW.id AND charges.captured_minor IS NOT NULL;
     RETURN NULL;
 END
 $$;
