@@ -55,7 +55,7 @@ def clock() -> ManualClock:
 class Books(Billing):
     async def close(self, month: date = OCTOBER) -> ClosedMonth:
         async with self.database.transaction() as tx:
-            closed = await close_month(tx, Mode.LIVE, month, by=TESTER.at(self.clock.now))
+            closed = await close_month(tx, Mode.LIVE, month, settings=self.settings, by=TESTER.at(self.clock.now))
         await self.run_jobs(WriteDigests(self.database, self.clock))
         return closed
 

@@ -75,7 +75,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("mail_password_links", parts.mail_password_links.run_once),
         Job("send_mails", mails.run_once, mails.drain, wake=mails.wake, expect=mails.expect),
         *(_every(retention.EVERY_S, name, run) for name, run in parts.retention_jobs.items()),
-        _throttled("post_entries", PostEntries(parts.database, parts.clock)),
+        _throttled("post_entries", PostEntries(parts.database, parts.clock, parts.settings)),
         _throttled("write_digests", WriteDigests(parts.database, parts.clock)),
         _throttled("fold_order_totals", parts.fold_totals),
         _throttled("fold_estimate_counts", FoldEstimateCounts(parts.database)),

@@ -41,10 +41,11 @@ class _CodedTax(msgspec.Struct, frozen=True):
     tax: str
 
 
-class _CodedTaxes(msgspec.Struct, frozen=True):
+class _TaxOfRecord(msgspec.Struct, frozen=True):
     """What a record says about its tax."""
 
     taxes: list[_CodedTax] = []
+    tax_point: str = "invoice"
 
 
 class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +89,13 @@ class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
     def tax_lines(self) -> str:
         """The tax of each code in minor units, as JSON. Codes without tax are left out."""
         minor: Counter[str] = Counter()
-        for line in msgspec.json.decode(self.record, type=_CodedTaxes).taxes:
+        for line in msgspec.json.decode(self.record, type=_TaxOfRecord).taxes:
             minor[line.code] += int(line.tax.replace(".", ""))
         return msgspec.json.encode({code: each for code, each in minor.items() if each}).decode()
+
+    @property
+    def tax_point(self) -> str:
+        return msgspec.json.decode(self.record, type=_TaxOfRecord).tax_point
 
 
 def reference_in(kind: DocumentKind, mode: Mode, number: int) -> str:
@@ -152,14 +157,14 @@ async def find_document(connection: Connection, tenant: Tenant, reference: str) 
 
 _INSERTED = (
     "id, kind, mode, series, number, reference, organisation_id, currency, total_minor, tax_minor, issued_on, "
-    "corrects, record, tax_lines"
+    "corrects, record, tax_lines, tax_point"
 )
 INSERT_DOCUMENTS = f"""
 INSERT INTO tax_documents ({_INSERTED}, created_at)
 SELECT {_INSERTED}, $1
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
             $10::bigint[], $11::bigint[], $12::date[], $13::text[], $14::bytea[],
-            $15::jsonb[]) AS issued ({_INSERTED})
+            $15::jsonb[], $16::text[]) AS issued ({_INSERTED})
 """  # noqa: S608 - columns above
 
 

@@ -127,6 +127,7 @@ def compose_consolidated(
         order_count=len(orders),
         language=orders[0].language,
         einvoice=organisation.tax.einvoice,
+        tax_point=settings.tax_point,
     )
     invoice = model.Invoice(
         id=new_id("inv"),

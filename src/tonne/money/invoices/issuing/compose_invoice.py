@@ -142,4 +142,5 @@ def _record_of(
         account=client_name,
         order_reference=own_reference(order),
         einvoice=organisation.tax.einvoice,
+        tax_point=settings.tax_point,
     )
