@@ -22,7 +22,7 @@ from tonne.money.accounting.books.month_store import (
     set_reopening,
 )
 from tonne.money.accounting.books.post_entries import BATCH_ROWS, lock_books, record_differences, take_due
-from tonne.money.accounting.books.revalue import revalue
+from tonne.money.accounting.books.revalue import revalue_any_account
 from tonne.money.accounting.journal.read_journal import BEGINNING, Period, month_period, sum_turnover
 from tonne.platform.db.batches import RowJob
 from tonne.platform.db.database import Connection
@@ -46,7 +46,7 @@ async def close_month(tx: Connection, mode: Mode, month: date, *, settings: Sett
         raise MonthNotClosable(f"{check.closed.name} is closed already.")
     if check.refusals:
         raise MonthNotClosable(" ".join(check.refusals))
-    await revalue(tx, period)
+    await revalue_any_account(tx, period)
     closed = ClosedMonth(
         id=new_id("mon"),
         mode=mode,

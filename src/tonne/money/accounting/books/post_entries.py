@@ -102,9 +102,10 @@ WITH due AS MATERIALIZED (
     ORDER BY changed.event_at, changed.kind, changed.source_id
     RETURNING id, kind, source_id, mode, booked_on
 ), converted AS MATERIALIZED (
-    SELECT difference.*, round(amount_minor * rate.home / rate.abroad
+    SELECT kind, source_id, account, currency, amount_minor,
+           round(amount_minor * rate.home / rate.abroad
                                * power(10::numeric, decimals_of($3) - decimals_of(currency)))::bigint AS home_minor
-    FROM difference JOIN changed USING (kind, source_id) LEFT JOIN LATERAL ({RATE}) AS rate ON currency <> $3
+    FROM difference JOIN changed USING (kind, source_id) LEFT JOIN LATERAL {RATE} AS rate ON currency <> $3
 ), posting AS (
     INSERT INTO ledger_postings (entry_id, account, tax_code, currency, amount_minor, home_minor, home_currency)
     SELECT entry.id, (split_part(account, ':', 1) || ':' || split_part(account, ':', 2))::ledger_account,

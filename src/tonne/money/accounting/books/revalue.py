@@ -17,7 +17,7 @@ from tonne.selling.catalogue.prices.reference_rates import find_home_rates
 
 # One row at most: `home` units of $3 are `abroad` units of `currency`. A document was issued with its rate, at which
 # its tax is owed. Other events have the last rate of 31 days: an old one is better than none.
-RATE = """
+RATE = """(
     SELECT home, abroad FROM (
         SELECT 1 AS choice, document.issued_on AS day,
                CASE stated.home ->> 'base' WHEN currency THEN (stated.home ->> 'rate')::numeric ELSE 1 END AS home,
@@ -34,7 +34,7 @@ RATE = """
           AND (difference.currency = 'EUR' OR theirs.rate IS NOT NULL)
           AND known.day BETWEEN (event_at AT TIME ZONE 'UTC')::date - 31 AND (event_at AT TIME ZONE 'UTC')::date
     ) AS rate ORDER BY choice, day DESC LIMIT 1
-"""
+)"""
 # Taxes are owed at the rate of their documents, and the stock was paid for.
 _ACCOUNTS = (
     *(LedgerAccount.BANK, LedgerAccount.CARD_CLEARING, LedgerAccount.PAYOUTS, LedgerAccount.DISPUTED),
@@ -97,7 +97,7 @@ SET home_minor = total.home_minor + excluded.home_minor, home_currency = exclude
 """
 
 
-async def revalue(tx: Connection, period: Period) -> None:
+async def revalue_any_account(tx: Connection, period: Period) -> None:
     """Book what balances in foreign currencies are worth at the end of the month. Call it under the lock."""
     by_currency: dict[str, list[Revaluation]] = defaultdict(list)
     for each in await find_revaluations(tx, period):

@@ -63,15 +63,14 @@ CREDITED = JournalSource(
 )
 # Which part of the tax of an invoice, less its credit notes, is due, and when the last part of it became due: by what
 # was paid of it, or by the tax of its orders that are supplied.
-_PAID = """
+_PAID = """(
     SELECT CASE WHEN invoice.status = 'paid' THEN 1
                 WHEN invoice.credited_minor = invoice.total_minor THEN 0
                 ELSE least(1, coalesce(sum(paid.amount_minor), 0) / (invoice.total_minor - invoice.credited_minor)) END,
            CASE WHEN invoice.settled_by_hand OR count(*) = 0 THEN invoice.settled_at
                 ELSE max(paid.day)::timestamp AT TIME ZONE 'UTC' END
-    FROM transfer_assignments paid WHERE paid.invoice_id = document.id
-"""
-_SUPPLIED = """
+    FROM transfer_assignments paid WHERE paid.invoice_id = document.id)"""
+_SUPPLIED = """(
     SELECT coalesce(sum(billed.tax_minor - credited.minor) FILTER (WHERE orders.supplied_on IS NOT NULL)
                     / nullif(sum(billed.tax_minor - credited.minor), 0), 0),
            max(orders.supplied_on)::timestamp AT TIME ZONE 'UTC'
@@ -83,8 +82,7 @@ _SUPPLIED = """
         WHERE part.account_id = billed.account_id AND part.order_id = billed.order_id
           AND note.invoice_id = document.id AND note.taken_back_by IS NULL
     ) AS credited
-    WHERE billed.invoice_id = document.id
-"""
+    WHERE billed.invoice_id = document.id)"""
 # The entry is the sum of all that became due so far: each later event adds a version with the difference.
 TAX_DUE = JournalSource(
     "tax_due",
@@ -96,9 +94,9 @@ TAX_DUE = JournalSource(
     FROM tax_documents document
     JOIN invoices invoice ON invoice.id = document.id
     CROSS JOIN LATERAL (
-        SELECT part, at FROM ({_PAID}) AS paid (part, at) WHERE document.tax_point = 'payment'
+        SELECT part, at FROM {_PAID} AS paid (part, at) WHERE document.tax_point = 'payment'
         UNION ALL
-        SELECT part, at FROM ({_SUPPLIED}) AS supplied (part, at) WHERE document.tax_point = 'supply'
+        SELECT part, at FROM {_SUPPLIED} AS supplied (part, at) WHERE document.tax_point = 'supply'
     ) AS progress
     CROSS JOIN LATERAL (
         SELECT max({_booked_at("correction")}) AS at

@@ -147,8 +147,7 @@ def compose_consolidated(
         due_on=due_on,
         record=msgspec.json.encode(with_home_tax(record, draft.home_rate)),
     )
-    pairs = zip(orders, sums.shares, strict=True)
-    return invoice, [_billed(invoice, order, share) for order, share in pairs]
+    return invoice, [_billed(invoice, order, share) for order, share in zip(orders, sums.shares, strict=True)]
 
 
 def _supply(days: Sequence[date | None]) -> InvoicePeriod | None:

@@ -897,6 +897,8 @@ CREATE TABLE order_buyers (
     vat_id       text CHECK (length(vat_id) BETWEEN 1 AND 50),
     -- The buyer's own; `reference` of the order is the client's.
     reference    text CHECK (length(reference) BETWEEN 1 AND 100),
+    -- The country whose tax the order has, if it is not that of the seller.
+    taxed_in     text CHECK (taxed_in ~ '^[A-Z]{2}$'),
     PRIMARY KEY (account_id, order_id),
     FOREIGN KEY (account_id, order_id) REFERENCES orders
 );

@@ -76,6 +76,8 @@ CREATE TABLE charges (
     -- What the gateway captured: the requested amount, unless the charge is or was mismatched.
     captured_minor     bigint CHECK (captured_minor > 0),
     captured_currency  text,
+    -- Of the bank that issued the card, as the gateway says: evidence of where a consumer lives.
+    card_country       text,
     -- It never paid for its order, because it was captured too late, a second time or with another amount. Its status is
     -- then refund_due until all of it is refunded. Status refunded says that nothing is left of a charge.
     is_surplus         boolean NOT NULL DEFAULT false,
