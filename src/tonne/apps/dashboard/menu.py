@@ -85,6 +85,7 @@ OPERATOR_MENU: tuple[MenuGroup, ...] = (
         ),
     ),
     MenuGroup("Money", (MenuEntry("money", "Money", "/money"), MenuEntry("month_end", "Month end", "/month-end"))),
+    MenuGroup("Settings", (MenuEntry("books", "Books", "/books"),)),
     MenuGroup("System", (MenuEntry("jobs", "Jobs and queues", "/jobs"), MenuEntry("audit", "Audit log", "/audit"))),
 )
 

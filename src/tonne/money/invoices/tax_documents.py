@@ -124,6 +124,24 @@ async def take_issue_numbers(
     return first, today if last_day is None else max(today, last_day)
 
 
+class NumberedSeries(msgspec.Struct, frozen=True):
+    """`last` is None if nothing was issued yet."""
+
+    kind: DocumentKind
+    last: str | None
+
+
+LIST_SERIES = "SELECT series, last_number FROM document_series WHERE mode = $1"
+
+
+async def list_series(connection: Connection, mode: Mode) -> list[NumberedSeries]:
+    numbers = {row["series"]: row["last_number"] for row in await connection.fetch(LIST_SERIES, mode)}
+    return [
+        NumberedSeries(kind, reference_in(kind, mode, last) if (last := numbers[kind.series]) else None)
+        for kind in DocumentKind
+    ]
+
+
 FIND_ISSUE_DATE = "SELECT issued_on FROM tax_documents WHERE mode = $1 AND series = $2 AND number = $3"
 
 

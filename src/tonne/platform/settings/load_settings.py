@@ -28,9 +28,8 @@ from tonne.platform.settings.telemetry_settings import find_telemetry_fault
 from tonne.platform.settings.webhook_settings import find_webhook_fault
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
 from tonne.platform.values.amounts import DECIMALS, TaxTreatment, parse_amounts
-from tonne.platform.values.countries import COUNTRIES
-from tonne.platform.values.einvoice import parse_endpoint
 from tonne.platform.values.countries import COUNTRIES, EU_COUNTRIES
+from tonne.platform.values.einvoice import parse_endpoint
 from tonne.platform.values.iban import is_iban
 from tonne.platform.values.tax_ids import parse_tax_id
 from tonne.platform.values.urls import HTTPS, WEB, UrlInvalid, parse_url
