@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES
 from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.money.confirmed_step import ConfirmedPage, Wording
 from tonne.apps.dashboard.page import OperatorSection
@@ -12,7 +13,7 @@ from tonne.money.accounting.books.chart import Office, find_chart, import_chart
 from tonne.money.invoices.tax_documents import list_series
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import SheetInvalid
-from tonne.platform.documents.sheets.read_sheet import MAX_UPLOAD_BYTES, SheetFile
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import By
 from tonne.platform.web.render import see_other
