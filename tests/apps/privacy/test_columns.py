@@ -114,6 +114,7 @@ KEPT = {
         "reopen_reason": OPERATOR,
         "closed_by reopen_requested_by": "the actor, as in the audit log",
     },
+    "guarded_settings": {"name requested value": SERVICE},
     "ledger_charts": {"imported_by": "the actor, as in the audit log", "lines": OPERATOR},
     "ledger_due": {"table_name source_id": "ids"},
     "ledger_entries": {"kind source_id subject": "ids and numbers of documents"},
