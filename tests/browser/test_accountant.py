@@ -1,28 +1,25 @@
 """An accountant in a browser: October is closed, its files are given away, and written again with equal bytes."""
 
 from datetime import UTC, date, datetime
-from decimal import Decimal
 
 import msgspec
 import pyotp
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.apps.backoffice.test_close_month import sell_in_october
 from tests.architecture.source import ROOT
 from tests.browser.checks import check_page
 from tests.browser.test_money import OLGA, sign_in
 from tests.browser.visit import Visit
 from tests.money.invoices.bank import Line, camt_file
-from tests.money.invoices.billing import ADA, Billing
 from tests.money.invoices.test_transfers import import_file
 from tests.support.clock import ManualClock
 from tests.support.people import add_user
-from tests.support.world import ADDRESS, SELLER, TESTER, World
+from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.books.files import FILES
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import TaxTreatment
-from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 
 @pytest.fixture
@@ -33,22 +30,6 @@ def settings(settings: Settings) -> Settings:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(datetime(2026, 10, 5, 12, tzinfo=UTC))
-
-
-async def sell_in_october(services: Services, world: World, clock: ManualClock) -> Billing:
-    """Two invoices with tax, of which one is paid. It is now the second of November."""
-    books, ours = Billing(services, clock), world.ours_live.scope
-    await books.renew_rates()
-    await books.add_admins(ours.organisation_id, ADA)
-    async with books.database.transaction() as tx:
-        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), **ADDRESS}
-        await set_tax_profile(tx, ours.organisation_id, profile, by=TESTER.at(clock()))
-    for _ in range(2):
-        await books.place_order(ours)
-    await books.work()
-    await import_file(books, camt_file([Line(date(2026, 10, 7), 1660, "TN-LIVE-000001", reference="B1")]))
-    clock.now = datetime(2026, 11, 2, 9, tzinfo=UTC)
-    return books
 
 
 async def files_of(page: Page) -> dict[str, bytes]:
