@@ -49,7 +49,7 @@ async def test_a_session_fits_the_sdks_types_in_every_state(
     pages.decline(ids[3])
     statuses = []
     for session_id in ids:
-        told = (await sdk.retrieve_async(session_id, {"expand": ["payment_intent"]})).to_dict()
+        told = (await sdk.retrieve_async(session_id, {"expand": ["payment_intent.latest_charge"]})).to_dict()
         assert misfits(told, stripe.checkout.Session, "Session") == []
         if told["payment_intent"] is not None:
             assert misfits(told["payment_intent"], stripe.PaymentIntent, "PaymentIntent") == []
