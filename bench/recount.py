@@ -7,6 +7,7 @@ from bench.environment import Environment
 from tonne.money.accounting.books.post_entries import BATCH_ROWS, record_differences, take_due
 from tonne.money.accounting.journal.sources import TABLES
 from tonne.platform.db.database import Connection
+from tonne.platform.settings.settings import Settings
 
 COUNT_ORDERS = """
 INSERT INTO order_totals AS total (organisation_id, mode, month, currency, status, orders, grams, cost_minor, tax_minor,
@@ -149,7 +150,7 @@ async def post_copies(environment: Environment) -> None:
             async with connection.transaction():
                 if not (rows := await take_due(connection, BATCH_ROWS)):
                     break
-                await record_differences(connection, rows)
+                await record_differences(connection, rows, Settings())
         await connection.execute("VACUUM ANALYZE ledger_due, ledger_entries, ledger_postings, ledger_totals")
 
 

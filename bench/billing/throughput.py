@@ -145,7 +145,7 @@ async def _bill(month: Month) -> None:
 
 async def _post(month: Month) -> None:
     """Store the entries of all that changed, as the worker does."""
-    job = PostEntries(month.database, month.clock)
+    job = PostEntries(month.database, month.clock, month.settings)
     while await job.run_once():
         pass
 

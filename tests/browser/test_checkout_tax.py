@@ -18,8 +18,10 @@ from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Settings:
-    seller = {"seller_country": "DE", "seller_vat_id": "DE811569869", "simplified_invoice_up_to": "EUR 15"}
+def settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    """With tax by country if the parameter says so."""
+    changes: dict[str, str] = getattr(request, "param", {})
+    seller = {"seller_country": "DE", "seller_vat_id": "DE811569869", "simplified_invoice_up_to": "EUR 15", **changes}
     return msgspec.structs.replace(settings, tax_treatment="standard", tax_rate="19", **seller)
 
 
@@ -59,6 +61,27 @@ async def test_the_details_of_the_invoice_follow_who_buys(visit: Visit, link: Of
     await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
     await expect(page.get_by_text("Reverse charge: you pay no tax here.")).to_be_visible()
     await check_page(page, "checkout-reverse-charge")
+    await page.get_by_label("Card number").fill(GOOD_CARD)
+    await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
+    await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"tax_by_country": "consumers", "simplified_invoice_up_to": "EUR 900"}], indirect=True
+)
+async def test_a_person_is_asked_for_the_country_and_abroad_for_the_address(visit: Visit, link: OffsetLink) -> None:
+    page = await visit(f"/offset/{link.id}")
+    await fill_in(page)
+    await to_payment(page)
+    await expect(page.get_by_label("Country")).to_be_visible()
+    await expect(page.get_by_label("Street and number")).to_be_hidden()
+    await check_page(page, "checkout-country")
+    await page.get_by_label("Country").select_option("FR")
+    await page.get_by_label("Card number").fill(GOOD_CARD)
+    await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
+    await expect(page.locator("dl.facts")).to_contain_text("20%")
+    await expect(page.get_by_label("Your name")).to_be_visible()
+    await check_page(page, "checkout-abroad")
     await page.get_by_label("Card number").fill(GOOD_CARD)
     await page.get_by_role("button", name=re.compile("^Order and pay ")).click()
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()

@@ -64,7 +64,7 @@ class Scene:
 
     async def post_entries(self) -> None:
         """Post what is due to the journal."""
-        await self.run_jobs(PostEntries(self.database, self.clock))
+        await self.run_jobs(PostEntries(self.database, self.clock, self.settings))
 
     async def until(self, condition: Callable[[], Awaitable[object]]) -> None:
         deadline = time.monotonic() + WITHIN_S

@@ -55,7 +55,7 @@ def clock() -> ManualClock:
 class Books(Billing):
     async def close(self, month: date = OCTOBER) -> ClosedMonth:
         async with self.database.transaction() as tx:
-            closed = await close_month(tx, Mode.LIVE, month, by=TESTER.at(self.clock.now))
+            closed = await close_month(tx, Mode.LIVE, month, settings=self.settings, by=TESTER.at(self.clock.now))
         await self.run_jobs(WriteDigests(self.database, self.clock))
         return closed
 
@@ -70,8 +70,7 @@ class Books(Billing):
             return [each async for each in read_entries_any_account(tx, month_period(Mode.LIVE, month))]
 
 
-@pytest.fixture
-async def books(services: Services, world: World, clock: ManualClock) -> Books:
+async def sell_in_october(services: Services, world: World, clock: ManualClock) -> Books:
     """In October two invoices with tax, of which one is paid. It is now the second of November."""
     books, ours = Books(services, clock), world.ours_live.scope
     await books.renew_rates()
@@ -87,6 +86,11 @@ async def books(services: Services, world: World, clock: ManualClock) -> Books:
     await import_file(books, camt_file([Line(date(2026, 10, 7), 1660, "TN-LIVE-000001", reference="B1")]))
     clock.now = datetime(2026, 11, 2, 9, tzinfo=UTC)
     return books
+
+
+@pytest.fixture
+async def books(services: Services, world: World, clock: ManualClock) -> Books:
+    return await sell_in_october(services, world, clock)
 
 
 async def test_what_is_found_later_is_booked_in_the_open_month(books: Books) -> None:

@@ -289,6 +289,8 @@ ELSEWHERE = {
     "live invoices are not held back by the address of the buyer",
     "live invoices are not held back by VAT ids or exchange rates",
     "all open offset links can be paid",
+    "the rates of tax by country are up to date",
+    "the card of a consumer is from the country that was given",
     "live certificates of invalid lots are decided about",
     "live certificates of invalid lots are replaced by the day that the order shows",
     "live orders of invalid lots get other credits within an hour",

@@ -50,6 +50,6 @@ class DocumentsScene(RefundScene):
 
     async def balances(self) -> dict[str, int]:
         """What the books show, once the jobs have booked everything, and the doctor finds nothing."""
-        await self.run_jobs(PostEntries(self.database, self.clock))
+        await self.run_jobs(PostEntries(self.database, self.clock, self.settings))
         await self.check_invariants()
         return {row["account"]: row["minor"] for row in await self.fetch(BALANCES)}

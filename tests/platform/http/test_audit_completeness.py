@@ -53,6 +53,7 @@ OF_OPERATORS = (
         for action in ("assign", "unassign", "payout", "return", "resolve", "reopen")
     ),
     "/money/returns/export",
+    *("/books/chart", "/books/tax-rates", "/books/exchange-rates", "/books/settings/{name}/approve"),
     *(f"/month-end/{{month}}/{action}" for action in ("close", "reopen", "approve")),
     *(f"/money/disputes/{{dispute_id}}/{action}" for action in ("credit-tax", "keep-tax")),
     *(f"/money/returns/{{return_id}}/{action}" for action in ("approve", "redirect", "cancel", "returned", "failed")),

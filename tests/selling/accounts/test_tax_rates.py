@@ -43,10 +43,22 @@ async def test_imported_rates_replace_those_of_their_countries(db: Database, tmp
     async with db.connection() as connection:
         found = {
             (country, day): await find_tax_rate(connection, country, day)
-            for country, day in [("FI", DAY), ("FI", date(2027, 1, 1)), ("GB", DAY), ("DE", DAY), ("US", DAY)]
+            for country, day in [
+                ("FI", DAY),
+                ("FI", date(2027, 1, 1)),
+                ("GB", DAY),
+                ("DE", DAY),
+                ("FI", date(2020, 1, 1)),
+            ]
         }
         assert await rates_as_of(connection) >= max(SHIPPED_ON, datetime.now(UTC).date())
-    assert list(found.values()) == [Decimal("0.255"), Decimal("0.26"), Decimal("0.2"), Decimal("0.19"), None]
+    assert list(found.values()) == [
+        Decimal("0.255"),
+        Decimal("0.26"),
+        Decimal("0.2"),
+        Decimal("0.19"),
+        Decimal("0.255"),
+    ]
     assert "FI,26,2027-01-01,Vero" in operator.does("tax", "rates", "show", "--csv")
 
 

@@ -93,6 +93,7 @@ OPERATOR_MENU: tuple[MenuGroup, ...] = (
             MenuEntry("month_end", "Month end", "/month-end"),
         ),
     ),
+    MenuGroup("Settings", (MenuEntry("books", "Books", "/books"),)),
     MenuGroup("System", (MenuEntry("jobs", "Jobs and queues", "/jobs"), MenuEntry("audit", "Audit log", "/audit"))),
 )
 

@@ -33,5 +33,9 @@ MONEY_NOTICES = {
     "payment_returned": "The payment goes back. A worker asks the gateway for it.",
     "payouts_imported": "The payouts are imported.",
     "payouts_known": "All payouts of the file were imported before. Nothing changed.",
+    "setting_approved": "The new value applies.",
+    "chart_imported": "The chart is imported. Files of open months use its numbers.",
+    "rates_imported": "The rates of tax are imported. Orders that have a price keep theirs.",
+    "ecb_imported": "The exchange rates are imported. Documents that waited for one are issued within a minute.",
     "tax_profile": "The tax profile is saved. Invoices that waited for it are issued within a minute.",
 }

@@ -48,6 +48,7 @@ SECURITY_FORMS: Mapping[str, str | None] = {
     "/money/refunds/{refund_id}/approve": _OPERATOR,
     "/money/returns/{return_id}/approve": _OPERATOR,
     "/month-end/{month}/approve": _OPERATOR,
+    "/books/settings/{name}/approve": _OPERATOR,
     "/money/returns/{return_id}/redirect": _OPERATOR,
     "/money/transfers/{transfer_id}/return": _OPERATOR,
 }
@@ -57,6 +58,7 @@ APPROVAL_FORMS = frozenset(
         "/money/refunds/{refund_id}/approve",
         "/money/returns/{return_id}/approve",
         "/month-end/{month}/approve",
+        "/books/settings/{name}/approve",
     }
 )
 # They also end all other sessions and the links for a new password. Changing the password does so by itself.

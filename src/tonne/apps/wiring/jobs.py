@@ -14,6 +14,7 @@ from tonne.selling.catalogue.prices.apply_price_changes import ApplyPriceChanges
 from tonne.selling.estimates.fold_counts import FoldEstimateCounts
 from tonne.selling.orders.quotes.prune_quotes import PruneQuotes
 from tonne.selling.orders.totals.metadata_totals import CountMetadata
+from tonne.selling.users.guarded_settings import NoteSettings
 from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.stock.note_supply import NoteSupply
 from tonne.supply.transparency.append_leaves import AppendLeaves
@@ -76,7 +77,8 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("mail_password_links", parts.mail_password_links.run_once),
         Job("send_mails", mails.run_once, mails.drain, wake=mails.wake, expect=mails.expect),
         *(_every(retention.EVERY_S, name, run) for name, run in parts.retention_jobs.items()),
-        _throttled("post_entries", PostEntries(parts.database, parts.clock)),
+        _throttled("note_settings", NoteSettings(parts.database, parts.clock, parts.settings)),
+        _throttled("post_entries", PostEntries(parts.database, parts.clock, parts.settings)),
         _throttled("write_digests", WriteDigests(parts.database, parts.clock)),
         _throttled("fold_order_totals", parts.fold_totals),
         _throttled("fold_estimate_counts", FoldEstimateCounts(parts.database)),

@@ -12,6 +12,7 @@ from tonne.apps.backoffice.jobs_page import JobsPage
 from tonne.apps.backoffice.limits_page import LimitsPage
 from tonne.apps.backoffice.mails_page import MailsPage
 from tonne.apps.backoffice.money.approvals_page import ApprovalsPage
+from tonne.apps.backoffice.money.books_page import BooksPage
 from tonne.apps.backoffice.money.documents_page import AllDocumentsPage
 from tonne.apps.backoffice.money.inbox_page import InboxPage
 from tonne.apps.backoffice.money.invoice_page import OperatorInvoicePage
@@ -78,7 +79,7 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
 def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
     pages = (CustomersPage, CustomerPage, CustomerTaxPage, ActAsPage, LimitsPage, MailsPage, PersonsPage)
     search = (OperatorAuditPage, OperatorJumpPage, OrdersOfAllPage)
-    money = (MoneyPage, InboxPage, TransferPage, ReturnsPage, RefundsPage, ApprovalsPage, MonthEndPage)
+    money = (MoneyPage, InboxPage, TransferPage, ReturnsPage, RefundsPage, ApprovalsPage, MonthEndPage, BooksPage)
     return (
         TodayPage(*parts.page, parts.catalogues).section(),
         JobsPage(*parts.page, parts.queues).section(),

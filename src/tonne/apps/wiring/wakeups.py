@@ -64,6 +64,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "mail_password_links": _wakeups([], _KIND.MAILS),
     "send_mails": _wakeups([_KIND.MAILS]),
     "make_partitions": _wakeups([]),
+    "note_settings": _wakeups([]),
     "post_entries": _wakeups([]),
     "write_digests": _wakeups([]),
     "fold_order_totals": _wakeups([]),

@@ -98,11 +98,13 @@ class _CheckoutView(msgspec.Struct, frozen=True):
     def asks_for_name(self) -> bool:
         return self.checkout.is_without_name and self.link.asks_for_name
 
-    def asks(self, offer: PricedOffer | None, settings: Settings) -> payment_form.AskedFields:
+    def asks(
+        self, offer: PricedOffer | None, settings: Settings, buyer: BuyerDetails | None
+    ) -> payment_form.AskedFields:
         mode, details = self.checkout.scope.mode, AskedDetails()
         if offer is not None:
             due, treatment = offer.amount_due_minor, offer.tax.treatment
-            details = details_to_ask(due, offer.priced.currency, treatment, mode, settings)
+            details = details_to_ask(due, offer.priced.currency, treatment, mode, settings, buyer=buyer)
         return payment_form.AskedFields(card=mode is Mode.TEST, name=self.asks_for_name, details=details)
 
 
@@ -146,7 +148,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         faults: list[TonneError] = []
         language = visitor_language(request, await self._default_language(view))
         text = self.withdrawal.text_in(language.translator)
-        asked = view.asks(await self._offer_if_any(view, form.buyer), self.payment.settings)
+        asked = view.asks(await self._offer_if_any(view, form.buyer), self.payment.settings, form.buyer)
         number, payer = payment_form.read_payer(
             fields, form, asked, text, faults, now=self.clock(), language=language.code
         )
@@ -279,7 +281,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             declined=declined,
             form_token=token,
             form=form,
-            asked=view.asks(offer, self.payment.settings).details,
+            asked=view.asks(offer, self.payment.settings, form.buyer).details,
             countries=country_names(language.locale),
             takes_vat_id=offer is not None and can_reverse_charge(self.payment.settings),
             fields_of_form=payment_form.FIELDS,

@@ -177,7 +177,7 @@ class CreateCheckout(msgspec.Struct, frozen=True):
                 async with connection.transaction():
                     link = await self._find_link(connection, scope, body, now)
                     buyer = None if body.buyer is None else _read_buyer(body.buyer)
-                    own_terms = terms.at_checkout(tax_at_checkout(buyer, self.settings))
+                    own_terms = terms.at_checkout(await tax_at_checkout(connection, buyer, self.settings, now))
                     offer = LinkOffer(link, own_terms, catalogue)
                     requested = _read_request(offer, body)
                     hosts = await list_hosts(connection, scope.organisation_id)

@@ -88,9 +88,11 @@ async def order_checkout(
 
 async def _change_buyer(tx: Connection, order: Order, offer: LinkOffer, buyer: BuyerDetails | None) -> None:
     """Before another try to pay. The tax of the order stays."""
-    if buyer == await find_buyer(tx, order.scope, order.id):
+    known = await find_buyer(tx, order.scope, order.id)
+    if buyer == known:
         return
-    if (offer.terms.tax == REVERSE_CHARGE) != (order.tax.treatment is REVERSE_CHARGE.treatment):
+    is_other_country = (buyer or BuyerDetails()).taxed_in != (known or BuyerDetails()).taxed_in
+    if is_other_country or (offer.terms.tax == REVERSE_CHARGE) != (order.tax.treatment is REVERSE_CHARGE.treatment):
         raise BuyerFixed
     if buyer is not None:
         await save_buyer(tx, order.scope, order.id, buyer)

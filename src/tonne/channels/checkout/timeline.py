@@ -8,8 +8,10 @@ from tonne.platform.values.timeline import TimelineEntry
 
 FIND_CHECKOUT_OF_ORDER = """
 SELECT checkouts.id, checkouts.created_at, checkouts.expires_at, checkouts.email, checkouts.buyer_kind,
-       checkouts.consent_version, checkouts.consent_language, checkouts.consented_at, consent_texts.text
+       checkouts.consent_version, checkouts.consent_language, checkouts.consented_at, consent_texts.text,
+       buyer.taxed_in
 FROM checkouts LEFT JOIN consent_texts ON consent_texts.version = checkouts.consent_version
+LEFT JOIN order_buyers buyer ON buyer.account_id = checkouts.account_id AND buyer.order_id = checkouts.order_id
 WHERE checkouts.account_id = $1 AND checkouts.order_id = $2
 """
 
@@ -19,6 +21,8 @@ async def checkout_timeline(connection: Connection, scope: Scope, order_id: str)
     if row is None:
         return []
     text = f"opened for {row['email'] or 'an erased address'}, expires at {row['expires_at']:%Y-%m-%d %H:%M}"
+    if row["taxed_in"] is not None:
+        text += f"; the customer lives in {row['taxed_in']}, whose tax the order has"
     entries = [TimelineEntry(at=row["created_at"], kind="checkout", text=text, subject_id=row["id"])]
     if row["buyer_kind"] is not None:
         entries.append(TimelineEntry(at=row["consented_at"], kind="consent", text=_consent(row), subject_id=row["id"]))

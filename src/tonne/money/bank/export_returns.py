@@ -16,6 +16,7 @@ from tonne.platform.settings.bank_accounts import OwnAccount, own_account
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Mode, new_id, replace
+from tonne.selling.users.guarded_settings import approved_settings
 
 # How long a small return waits for others to the same account.
 SMALL_WAIT = timedelta(days=30)
@@ -36,6 +37,7 @@ async def export_returns(
     """Export all planned returns of a mode and currency, as `sepa` or `csv`: one payment for each account."""
     if format_ == "sepa" and currency != SEPA_CURRENCY:
         raise ReturnInvalid(f"SEPA pays in {SEPA_CURRENCY} only: export {currency} as CSV.")
+    settings = await approved_settings(tx, settings)
     sender = own_account(settings, currency)
     if sender is None:
         raise ReturnInvalid(f"There is no own account for {currency}. Set TONNE_BANK_IBAN or TONNE_BANK_ACCOUNTS.")

@@ -22,6 +22,7 @@ from tonne.platform.values.context import By, new_id
 from tonne.platform.values.iban import compact_iban, is_iban
 from tonne.selling.users.approvals import Approver, approve
 from tonne.selling.users.errors import SecondPersonNeeded
+from tonne.selling.users.guarded_settings import approved_settings
 
 OPEN = frozenset({ReturnStatus.PLANNED, ReturnStatus.EXPORTED})
 _SENT = frozenset({ReturnStatus.EXPORTED, ReturnStatus.RETURNED})
@@ -221,7 +222,7 @@ async def confirm_return(tx: Connection, return_id: str, note: str, *, settings:
     found, *others = await lock_payment(tx, return_id)
     if found.status not in OPEN:
         raise ReturnInvalid(f"Return {found.id} is already {found.status}.")
-    if found.waits_for_approval(settings.return_approval_above):
+    if found.waits_for_approval((await approved_settings(tx, settings)).return_approval_above):
         raise SecondPersonNeeded(f"Return {found.id} needs the approval of a second person.")
     for each in (found, *others):
         if each.status in OPEN:

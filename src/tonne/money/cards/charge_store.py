@@ -255,12 +255,14 @@ UPDATE charges SET status = CASE WHEN charges.status = 'failed' AND new.status =
                    message = new.message, settled_at = new.settled_at, missing_since = new.missing_since,
                    next_attempt_at = new.next_attempt_at, confirm_until = new.confirm_until,
                    captured_minor = new.captured_minor, captured_currency = new.captured_currency,
-                   is_surplus = new.is_surplus, check_at = new.check_at
+                   is_surplus = new.is_surplus, check_at = new.check_at,
+                   card_country = coalesce(new.card_country, charges.card_country)
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
             $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::bigint[], $14::text[],
-            $15::boolean[], $16::timestamptz[], $17::text[])
+            $15::boolean[], $16::timestamptz[], $17::text[], $18::text[])
      AS new (account_id, id, session_id, status, outcome, reference, code, message, settled_at, next_attempt_at,
-             missing_since, confirm_until, captured_minor, captured_currency, is_surplus, check_at, expected)
+             missing_since, confirm_until, captured_minor, captured_currency, is_surplus, check_at, expected,
+             card_country)
 WHERE charges.account_id = new.account_id AND charges.id = new.id
   AND (charges.session_id IS NOT DISTINCT FROM new.session_id OR new.reference IS NOT NULL)
   AND (charges.status = new.expected
@@ -275,7 +277,7 @@ async def settle_charges(tx: Connection, updates: Sequence[ChargeUpdate]) -> dic
         (
             *(new.account_id, new.id, new.session_id, new.status, new.outcome, new.reference, new.code, new.message),
             *(new.settled_at, new.next_attempt_at, new.missing_since, new.confirm_until, new.captured_minor),
-            *(new.captured_currency, new.is_surplus, new.check_at, ChargeStatus.PENDING),
+            *(new.captured_currency, new.is_surplus, new.check_at, ChargeStatus.PENDING, new.card_country),
         )
         for new in updates
     ]

@@ -148,6 +148,7 @@ class ChargeUpdate(Struct, frozen=True, kw_only=True):
     # What the gateway captured, if it did, and when to read its record of refunds.
     captured_minor: int | None = None
     captured_currency: str | None = None
+    card_country: str | None = None
     check_at: datetime | None = None
 
     @property
@@ -211,6 +212,7 @@ def decide_charge(
         confirm_until=confirm_until,
         captured_minor=result.amount_minor if was_taken else None,
         captured_currency=_storable(result.currency) if was_taken else None,
+        card_country=_storable(result.card_country) if was_taken else None,
         check_at=now if has_refunds else None,
     )
 

@@ -13,6 +13,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By
+from tonne.selling.users.guarded_settings import approved_settings
 
 
 async def settle_with_difference(
@@ -41,7 +42,7 @@ async def settle_with_difference(
     if kind is None:
         await correct_invoice(tx, locked, None, missing_minor, reason=note, by=by)
     else:
-        _require_small(locked, missing_minor, settings)
+        _require_small(locked, missing_minor, await approved_settings(tx, settings))
     await settle_invoice(tx, locked, by=by, note=note)
     if kind is not None:
         await book_difference(tx, locked, kind, missing_minor, note=note, by=by)
@@ -57,7 +58,7 @@ async def clear_settled(
     left_minor = (locked.settled_minor or 0) - locked.difference_minor - assigned_minor
     if not locked.settled_by_hand or left_minor <= 0:
         raise DifferenceInvalid(f"Invoice {locked.reference} does not wait for money that it was settled for by hand.")
-    _require_small(locked, left_minor, settings)
+    _require_small(locked, left_minor, await approved_settings(tx, settings))
     await book_difference(tx, locked, kind, left_minor, note=note, by=by)
     return left_minor
 

@@ -34,6 +34,7 @@ from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders, with_payment
 from tonne.selling.orders.queue import lock_keys, require_locked_order
 from tonne.selling.users.approvals import Approver, approve
+from tonne.selling.users.guarded_settings import approved_settings
 
 # Orders that are in memory at the same time while an invoice is settled.
 CHUNK = 500
@@ -163,7 +164,7 @@ async def write_off_invoice(
         is_waiting = known.state is WriteOffState.APPROVAL
         state = "waits to be written off until another person approves it" if is_waiting else "is already written off"
         raise WriteOffInvalid(f"Invoice {locked.reference} {state}.")
-    limit = limit_minor(settings.refund_approval_above, locked.currency)
+    limit = limit_minor((await approved_settings(tx, settings)).refund_approval_above, locked.currency)
     write_off_id = new_id("wof")
     await write_off_store.insert_write_off_any_account(
         tx, write_off_id, locked, left_minor, reason=reason, releases_credit=releases_credit, by=by

@@ -50,6 +50,7 @@ class _Stated(msgspec.Struct, frozen=True):
 
     buyer: _Named
     taxes: list[_CodedTax] = []
+    tax_point: str = "invoice"
 
 
 class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +102,10 @@ class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
             minor[line.code] += int(line.tax.replace(".", ""))
         return msgspec.json.encode({code: each for code, each in minor.items() if each}).decode()
 
+    @property
+    def tax_point(self) -> str:
+        return msgspec.json.decode(self.record, type=_Stated).tax_point
+
 
 def reference_in(kind: DocumentKind, mode: Mode, number: int) -> str:
     """The number as it is printed: `TN-LIVE-000123`."""
@@ -126,6 +131,24 @@ async def take_issue_numbers(
     last_day = await _find_issue_date_any_account(tx, kind, mode, first - 1)
     today = now.astimezone(UTC).date()
     return first, today if last_day is None else max(today, last_day)
+
+
+class NumberedSeries(msgspec.Struct, frozen=True):
+    """`last` is None if nothing was issued yet."""
+
+    kind: DocumentKind
+    last: str | None
+
+
+LIST_SERIES = "SELECT series, last_number FROM document_series WHERE mode = $1"
+
+
+async def list_series(connection: Connection, mode: Mode) -> list[NumberedSeries]:
+    numbers = {row["series"]: row["last_number"] for row in await connection.fetch(LIST_SERIES, mode)}
+    return [
+        NumberedSeries(kind, reference_in(kind, mode, last) if (last := numbers[kind.series]) else None)
+        for kind in DocumentKind
+    ]
 
 
 FIND_ISSUE_DATE = "SELECT issued_on FROM tax_documents WHERE mode = $1 AND series = $2 AND number = $3"
@@ -161,14 +184,14 @@ async def find_document(connection: Connection, tenant: Tenant, reference: str) 
 
 _INSERTED = (
     "id, kind, mode, series, number, reference, organisation_id, currency, total_minor, tax_minor, issued_on, "
-    "corrects, record, tax_lines, buyer"
+    "corrects, record, tax_lines, tax_point, buyer"
 )
 INSERT_DOCUMENTS = f"""
 INSERT INTO tax_documents ({_INSERTED}, created_at)
 SELECT {_INSERTED}, $1
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
             $10::bigint[], $11::bigint[], $12::date[], $13::text[], $14::bytea[],
-            $15::jsonb[], $16::text[]) AS issued ({_INSERTED})
+            $15::jsonb[], $16::text[], $17::text[]) AS issued ({_INSERTED})
 """  # noqa: S608 - columns above
 
 

@@ -29,6 +29,7 @@ from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus, PaymentState
+from tonne.selling.users.guarded_settings import approved_settings
 
 
 class RefundRequest(Struct, frozen=True, kw_only=True):
@@ -98,7 +99,7 @@ async def plan_refund(
             f"{format_money(left, order.currency)} {order.currency} can still be refunded of this order, not "
             f"{format_money(amount, order.currency)}."
         )
-    limit = limit_minor(settings.refund_approval_above, order.currency)
+    limit = limit_minor((await approved_settings(tx, settings)).refund_approval_above, order.currency)
     needs_approval = limit is not None and amount > limit
     by_card = money.is_by_card
     if by_card and amount % charge_unit(order.currency):

@@ -28,7 +28,7 @@ from tonne.platform.settings.telemetry_settings import find_telemetry_fault
 from tonne.platform.settings.webhook_settings import find_webhook_fault
 from tonne.platform.settings.withdrawal_texts import read_withdrawal_texts
 from tonne.platform.values.amounts import DECIMALS, TaxTreatment, parse_amounts
-from tonne.platform.values.countries import COUNTRIES
+from tonne.platform.values.countries import COUNTRIES, EU_COUNTRIES
 from tonne.platform.values.einvoice import parse_endpoint
 from tonne.platform.values.iban import is_iban
 from tonne.platform.values.tax_ids import parse_tax_id
@@ -252,6 +252,12 @@ def _validate_tax(settings: Settings) -> None:
         raise SettingsError("TONNE_SELLER_COUNTRY must be an ISO 3166 code of two capital letters, such as DE.")
     if settings.seller_tax.treatment is TaxTreatment.STANDARD and not 0 < settings.seller_tax.rate <= 1:
         raise SettingsError("TONNE_TAX_RATE must be above 0 and at most 100: the tax treatment is standard.")
+    if settings.tax_by_country != "off" and (
+        settings.seller_tax.treatment is not TaxTreatment.STANDARD or country not in EU_COUNTRIES
+    ):
+        raise SettingsError(
+            "TONNE_TAX_BY_COUNTRY needs TONNE_TAX_TREATMENT=standard and a TONNE_SELLER_COUNTRY of the EU."
+        )
     if settings.home_currency and settings.home_currency not in DECIMALS:
         raise SettingsError("TONNE_HOME_CURRENCY must be an ISO 4217 code of three capital letters, such as EUR.")
     if settings.einvoice_network == "folder" and not Path(settings.einvoice_folder or ".missing").is_dir():

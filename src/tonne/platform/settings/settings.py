@@ -203,6 +203,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     vies_url: Annotated[str, msgspec.Meta(max_length=2048)] = "https://ec.europa.eu/taxation_customs/vies/rest-api"
     vat_check_max_age_days: Annotated[int, msgspec.Meta(ge=1, le=90)] = 30
     cash_accounting: bool = False
+    tax_by_country: Literal["off", "consumers"] = "off"
+    tax_point: Literal["invoice", "payment", "supply"] = "invoice"
     simplified_invoice_up_to: Annotated[str, msgspec.Meta(max_length=1000)] = "EUR 100"
     small_card_orders: Literal["fulfil_first", "collect_first", "refuse"] = "fulfil_first"
     card_collect_below: Annotated[str, msgspec.Meta(max_length=1000)] = ""

@@ -1,6 +1,8 @@
 """Who buys at checkout, for the tax document of the order: a private person or a business."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
 
 from msgspec import Struct
 
@@ -10,6 +12,7 @@ from tonne.platform.values.amounts import TaxTerms, TaxTreatment
 from tonne.platform.values.context import Scope
 from tonne.platform.values.countries import EU_COUNTRIES
 from tonne.platform.values.tax_ids import is_eu_vat
+from tonne.selling.accounts.tax.tax_rates import find_tax_rate
 
 
 class BuyerDetails(Struct, frozen=True, kw_only=True):
@@ -26,6 +29,8 @@ class BuyerDetails(Struct, frozen=True, kw_only=True):
     vat_id: str | None = None
     # The buyer's own, such as the number of a purchase order.
     reference: str | None = None
+    # The country whose tax the order has, if it is not that of the seller: set when it is placed.
+    taxed_in: str | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -42,22 +47,41 @@ def can_reverse_charge(settings: Settings) -> bool:
     return settings.seller_tax.treatment is TaxTreatment.STANDARD and bool(settings.seller_vat_id) and is_in_eu
 
 
-def tax_at_checkout(buyer: BuyerDetails | None, settings: Settings) -> TaxTerms | None:
-    """A business with a VAT ID of another country of the EU owes the tax there. None: the seller's tax applies."""
+def owes_tax_itself(buyer: BuyerDetails | None, settings: Settings) -> bool:
+    """Whether it is a business with a VAT ID of another country of the EU."""
     if buyer is None or not buyer.is_business or not can_reverse_charge(settings):
+        return False
+    return _is_abroad(buyer, settings) and buyer.vat_id is not None and is_eu_vat(buyer.vat_id)
+
+
+def taxed_abroad(buyer: BuyerDetails | None, settings: Settings) -> str | None:
+    """The country of the EU in which a private person is taxed instead of in that of the seller."""
+    if buyer is None or buyer.is_business or settings.tax_by_country == "off":
         return None
-    is_abroad = buyer.country in EU_COUNTRIES and buyer.country != settings.seller_country
-    is_registered = buyer.vat_id is not None and is_eu_vat(buyer.vat_id)
-    return REVERSE_CHARGE if is_abroad and is_registered else None
+    return buyer.country if _is_abroad(buyer, settings) else None
+
+
+def _is_abroad(buyer: BuyerDetails, settings: Settings) -> bool:
+    return buyer.country in EU_COUNTRIES and buyer.country != settings.seller_country
+
+
+async def tax_at_checkout(
+    connection: Connection, buyer: BuyerDetails | None, settings: Settings, now: datetime
+) -> TaxTerms | None:
+    """None: the seller's tax applies."""
+    if country := taxed_abroad(buyer, settings):
+        rate = await find_tax_rate(connection, country, now.astimezone(UTC).date())
+        return TaxTerms(TaxTreatment.STANDARD, Fraction(rate))
+    return REVERSE_CHARGE if owes_tax_itself(buyer, settings) else None
 
 
 TEXTS = ("name", "company", "street", "postcode", "city", "vat_id", "reference")
-COLUMNS = "is_business, name, company, street, postcode, city, country, vat_id, reference"
+COLUMNS = "is_business, name, company, street, postcode, city, country, vat_id, reference, taxed_in"
 SAVE_BUYER = f"""
-INSERT INTO order_buyers (account_id, order_id, {COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO order_buyers (account_id, order_id, {COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (account_id, order_id) DO UPDATE SET
-    (is_business, name, company, street, postcode, city, country, vat_id, reference)
-    = ($3, $4, $5, $6, $7, $8, $9, $10, $11)
+    (is_business, name, company, street, postcode, city, country, vat_id, reference, taxed_in)
+    = ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 """  # noqa: S608 - columns above
 
 

@@ -31,6 +31,8 @@ class ApprovalKind(StrEnum):
     RETURN = "return"
     WRITE_OFF = "write_off"
     REOPENING = "reopening"
+    BANK_IBAN = "bank_iban"
+    LIMIT = "limit"
 
 
 class ApprovalFactor(StrEnum):

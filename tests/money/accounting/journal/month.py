@@ -275,7 +275,7 @@ class Month(Scene):
             first = month_period(Mode.LIVE, closed[0].month).end.date()
         elif found := await self.fetchval("SELECT min(month) FROM ledger_totals WHERE mode = 'live'"):
             first = found
-        await self._attempt(close_month, Mode.LIVE, first, by=TESTER.at(self.clock.now))
+        await self._attempt(close_month, Mode.LIVE, first, settings=self.settings, by=TESTER.at(self.clock.now))
 
     async def closed_files(self) -> dict[str, str]:
         """The digests of the files of all closed months."""

@@ -68,7 +68,7 @@ def test_csv_has_debits_and_credits_in_columns_and_runs_no_formula() -> None:
     text = csv_head() + csv_entry(entry(*postings, subject="=1+1"))
     head, debit, credit = csv.reader(io.StringIO(text))
     assert tuple(head) == CSV_HEAD
-    assert debit[3:10] == ["Assets:Bank", "", "EUR", "12.34", "", "", "'=1+1"]
+    assert debit[3:11] == ["Assets:Bank", "", "EUR", "12.34", "", "", "", "'=1+1"]
     assert credit[3:8] == ["Liabilities:Tax", "DE-S-19", "EUR", "", "12.34"]
 
 

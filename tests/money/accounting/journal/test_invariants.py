@@ -14,7 +14,7 @@ from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.sources import SOURCES, TABLE_OF_KIND
 from tonne.platform.db.database import Database
 
-TAXED, _BALANCED, POSTED, TOTALS, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)
+TAXED, _BALANCED, POSTED, TOTALS, HOME, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import random
 from datetime import timedelta
 
+import msgspec
 import pytest
 from beancount import loader
 
@@ -15,6 +16,7 @@ from tonne.apps.wiring.app import Services
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import Period, read_entries_any_account, sum_balances
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 
 CHUNKS, MONTHS, STEPS = 3 * ROUNDS if IS_LONG else 1, 2, 80
@@ -64,12 +66,18 @@ FROM invoices invoice WHERE invoice.mode = 'test' AND invoice.payment_method = '
 """
 
 
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    tax_point = random.SystemRandom().choice(("invoice", "payment", "supply"))
+    return msgspec.structs.replace(settings, tax_point=os.environ.get("MONTHS_TAX_POINT") or tax_point)
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 async def test_the_books_agree_with_bank_gateway_and_doctor(
     services: Services, world: World, clock: ManualClock, chunk: int
 ) -> None:
     seed = int(os.environ.get("MONTHS_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"MONTHS_SEED={seed} chunk={chunk}")  # noqa: T201 - shown when the test fails
+    print(f"MONTHS_SEED={seed} MONTHS_TAX_POINT={services.settings.tax_point} chunk={chunk}")  # noqa: T201 - shown when the test fails
     month = Month(services, world, clock, random.Random(seed))  # noqa: S311 - repeatable on purpose
     await month.begin()
     files = dict[str, str]()

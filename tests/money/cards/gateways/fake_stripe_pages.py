@@ -61,6 +61,8 @@ class FakeStripePages:
         self.refunds: list[dict[str, Any]] = []
         # The events that Stripe would send to a webhook, in order.
         self.events: list[bytes] = []
+        # Of the bank that issued the payer's card.
+        self.card_country = "US"
         # Alters a session before it is returned, for false responses.
         self.retell: Callable[[dict[str, Any]], dict[str, Any]] = lambda session: session
         self._titles: dict[str, str] = {}
@@ -260,8 +262,10 @@ class FakeStripePages:
 
     async def read_session(self, request: web.Request) -> web.Response:
         session = dict(self._current(request.match_info["id"]))
-        if session["payment_intent"] is not None and request.query.get("expand[0]") == "payment_intent":
-            session["payment_intent"] = dict(self.intents[session["payment_intent"]])
+        if session["payment_intent"] is not None and request.query.get("expand[0]") == "payment_intent.latest_charge":
+            intent = self.intents[session["payment_intent"]]
+            charge = {"payment_method_details": {"card": {"country": self.card_country}}}
+            session["payment_intent"] = intent | ({"latest_charge": charge} if intent["status"] == "succeeded" else {})
         return web.json_response(self.retell(session))
 
     async def list_sessions(self, request: web.Request) -> web.Response:

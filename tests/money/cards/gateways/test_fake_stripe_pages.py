@@ -12,7 +12,7 @@ import stripe
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages, nested
 from tests.money.cards.gateways.gateway_under_test import KEY
 from tests.money.cards.gateways.page_requests import BACK_URL, PAID_URL, charge_on_page, gateway_at, page_request
-from tests.money.cards.gateways.stripe_types import misfits
+from tests.money.cards.gateways.stripe_types import fields_of, misfits
 from tests.support.clock import ManualClock
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.gateways.stripe_pages import session_params
@@ -49,7 +49,12 @@ async def test_a_session_fits_the_sdks_types_in_every_state(
     pages.decline(ids[3])
     statuses = []
     for session_id in ids:
-        told = (await sdk.retrieve_async(session_id, {"expand": ["payment_intent"]})).to_dict()
+        told = (await sdk.retrieve_async(session_id, {"expand": ["payment_intent.latest_charge"]})).to_dict()
+        if told["payment_intent"] is not None and told["payment_intent"]["latest_charge"]:
+            # Of the charge, only what is read.
+            assert told["payment_intent"]["latest_charge"] == {"payment_method_details": {"card": {"country": "US"}}}
+            assert "country" in fields_of(stripe.Charge.PaymentMethodDetails.Card)
+            told["payment_intent"]["latest_charge"] = None
         assert misfits(told, stripe.checkout.Session, "Session") == []
         if told["payment_intent"] is not None:
             assert misfits(told["payment_intent"], stripe.PaymentIntent, "PaymentIntent") == []

@@ -236,7 +236,7 @@ async def test_a_paid_page_has_amount_and_reference(pages: FakeStripePages, gate
     charge, page = await _opened(gateway)
     pages.pay(page.session_id)
     [intent] = pages.intents
-    paid = ChargeResult(ChargeOutcome.CAPTURED, intent, 1999, "EUR", mode=Mode.TEST)
+    paid = ChargeResult(ChargeOutcome.CAPTURED, intent, 1999, "EUR", mode=Mode.TEST, card_country="US")
     assert await gateway.look_up(charge) == paid
     assert await gateway.look_up(replace(charge, source=HostedPage())) == paid, "also when its name was not kept"
     refunded = await gateway.refund("rfd_1", intent, 1999, "EUR")

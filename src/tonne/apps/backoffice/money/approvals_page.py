@@ -1,6 +1,5 @@
 """What waits for a second person: who asked for it, and from which to which account the money would go."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.directory import find_names_any_account
 from tonne.selling.users.approvals import ApprovalKind, Subject, find_approvals
+from tonne.selling.users.guarded_settings import approved_settings, list_guarded
 from tonne.selling.users.names import name_actors
 
 # Of each kind. More follow as soon as some are decided.
@@ -28,6 +28,8 @@ KINDS = {
     ApprovalKind.RETURN: "Return",
     ApprovalKind.WRITE_OFF: "Write-off",
     ApprovalKind.REOPENING: "Reopening of a month",
+    ApprovalKind.BANK_IBAN: "Bank account of the service",
+    ApprovalKind.LIMIT: "Limit of the service",
 }
 
 
@@ -52,7 +54,9 @@ class ApprovalsPage(DashboardPage, frozen=True):
 
     async def show(self, viewer: OperatorViewer) -> Response:
         async with self.database.connection() as connection:
-            waiting = await _list_waiting(connection, viewer.mode, self.settings.return_approval_above)
+            settings = await approved_settings(connection, self.settings)
+            waiting = await _list_waiting(connection, viewer.mode, settings.return_approval_above)
+            waiting += await _list_settings(connection)
             given: dict[str, list[str]] = {}
             for kind in KINDS:
                 subjects = {each.subject.id: each.subject for each in waiting if each.subject.kind is kind}
@@ -75,7 +79,24 @@ class ApprovalsPage(DashboardPage, frozen=True):
         )
 
 
-async def _list_waiting(connection: Connection, mode: Mode, return_limit: int) -> Sequence[WaitingApproval]:
+async def _list_settings(connection: Connection) -> list[WaitingApproval]:
+    """With the value that applies, and the one that the service is configured with."""
+    return [
+        WaitingApproval(
+            subject=subject,
+            path="/books#guarded",
+            reason=each.name,
+            requested_at=each.requested_at,
+            from_account=each.value or "Not set",
+            to_account=each.requested or "Not set",
+            is_other_account=True,
+        )
+        for each in await list_guarded(connection)
+        if (subject := each.subject) is not None
+    ]
+
+
+async def _list_waiting(connection: Connection, mode: Mode, return_limit: int) -> list[WaitingApproval]:
     """Oldest first."""
     refunds = [
         WaitingApproval(

@@ -64,7 +64,9 @@ class MonthEndPage(ConfirmedPage, frozen=True):
             "Only two people together can reopen the month, and only while it is the last closed one.",
         ]
         words = Wording("Close the month", "month_closed", effects)
-        return await self._take(viewer, form, words, lambda tx: close_month(tx, viewer.mode, month, by=by))
+        return await self._take(
+            viewer, form, words, lambda tx: close_month(tx, viewer.mode, month, settings=self.settings, by=by)
+        )
 
     async def reopen(self, viewer: OperatorViewer, form: Form) -> Response:
         month, by = self._month(viewer.request), viewer.actor.at(self.clock())

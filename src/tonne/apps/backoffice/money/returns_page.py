@@ -17,6 +17,7 @@ from tonne.money.refunds.bank_refunds import fail_refund_return
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, format_money
+from tonne.selling.users.guarded_settings import approved_settings
 from tonne.selling.users.names import name_actors
 
 MAX_NOTE = 500
@@ -149,7 +150,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
             people = await name_actors(
                 connection, [*(each.created_by for each in found), *(each.created_by for each in batches)]
             )
-        limit = self.settings.return_approval_above
+            limit = (await approved_settings(connection, self.settings)).return_approval_above
         ready = [
             each
             for each in found
@@ -172,7 +173,7 @@ class ReturnsPage(ConfirmedPage, frozen=True):
         form = form or Form()
         found = await self._find(viewer)
         people = await self.database.run(name_actors, [found.created_by, found.approved_by])
-        limit = self.settings.return_approval_above
+        limit = (await self.database.run(approved_settings, self.settings)).return_approval_above
         return self.layout.page(
             viewer,
             "operator_return.html",

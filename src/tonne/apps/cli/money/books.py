@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tonne.apps.cli.database import ACTOR, run_in_snapshot, run_in_transaction
+from tonne.apps.cli.database import ACTOR, run_in_snapshot, run_in_transaction, settings_from_environment
 from tonne.apps.cli.money.exports import MODE_OPTION, MONTH, opened
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import FILE, REASON, read_file, reported_errors
@@ -57,7 +57,8 @@ def close(month: datetime, mode: Mode) -> None:
     What is found later is booked on the first open day, and names what it corrects. It is refused while a paid order
     has no document, the tax of the documents and of the journal differ, or an earlier month is open.
     """
-    closed = run_in_transaction(close_month, mode, month.date(), by=ACTOR.now())
+    settings = settings_from_environment()
+    closed = run_in_transaction(close_month, mode, month.date(), settings=settings, by=ACTOR.now())
     click.echo(f"{closed.name} is closed.")
     for each in closed.number_ranges:
         click.echo(f"{each.first} to {each.last}: {each.count:,} documents.")

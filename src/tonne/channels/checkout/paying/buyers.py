@@ -16,11 +16,11 @@ from tonne.platform.values.countries import alpha_2
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.values.tax_ids import parse_tax_id
-from tonne.selling.orders.buyer import TEXTS, BuyerDetails
+from tonne.selling.orders.buyer import TEXTS, BuyerDetails, taxed_abroad
 
 # Of the fields of the payment form, and of the parameters of signed links.
 PREFIX = "buyer_"
-FIELDS = tuple(f"{PREFIX}{name}" for name in BuyerDetails.__struct_fields__ if name != "is_business")
+FIELDS = tuple(f"{PREFIX}{name}" for name in (*TEXTS[:-2], "country", *TEXTS[-2:]))
 MAX_LENGTHS = {"name": 200, "company": 200, "street": 200, "postcode": 20, "city": 100, "vat_id": 50, "reference": 100}
 _OF_A_BUSINESS = ("company", "vat_id", "reference")
 _MISSING = {
@@ -34,20 +34,34 @@ _MISSING = {
 
 
 class AskedDetails(Struct, frozen=True):
-    """Whether a private person is asked for name and address, and whether nobody can pay without what is asked for."""
+    """Whether a private person is asked for name and address, and whether nobody can pay without what is asked for.
+
+    With `of_country`, a person is asked for the country at least.
+    """
 
     of_person: bool = False
     is_demanded: bool = False
+    of_country: bool = False
 
 
 def details_to_ask(
-    due_minor: int, currency: str, treatment: TaxTreatment, mode: Mode, settings: Settings
+    due_minor: int,
+    currency: str,
+    treatment: TaxTreatment,
+    mode: Mode,
+    settings: Settings,
+    *,
+    buyer: BuyerDetails | None = None,
 ) -> AskedDetails:
-    """A person is asked if the invoice is not a simplified one. Without tax, and in test mode, nothing is demanded."""
+    """A person is asked if the invoice is not a simplified one. Without tax, and in test mode, nothing is demanded.
+
+    The tax of another country is never on a simplified invoice.
+    """
     if treatment is TaxTreatment.NONE:
         return AskedDetails()
     limit = limit_minor(settings.simplified_invoice_up_to, currency) or 0
-    return AskedDetails(due_minor > limit, mode is Mode.LIVE)
+    is_full = due_minor > limit or taxed_abroad(buyer, settings) is not None
+    return AskedDetails(is_full, mode is Mode.LIVE, settings.tax_by_country != "off")
 
 
 def entered_buyer(get: Callable[[str], str | None], *, is_business: bool) -> BuyerDetails:
@@ -67,14 +81,17 @@ def signed_buyer(values: Mapping[str, list[str]]) -> BuyerDetails | None:
 
 def read_buyer(entered: BuyerDetails, asked: AskedDetails, faults: list[TonneError]) -> BuyerDetails | None:
     """What the customer stated of what they were asked for. Adds all faults."""
-    if not entered.is_business and not asked.of_person:
+    only_country = not entered.is_business and not asked.of_person
+    if only_country and not asked.of_country:
         return None
-    unasked: dict[str, Any] = dict.fromkeys(("name",) if entered.is_business else _OF_A_BUSINESS)
+    of_others = TEXTS if only_country else _OF_A_BUSINESS
+    unasked: dict[str, Any] = dict.fromkeys(("name",) if entered.is_business else of_others)
     own = list[TonneError]()
     buyer = check_buyer(replace(entered, **unasked), own)
     if asked.is_demanded:
         named = "company" if buyer.is_business else "name"
         missing = [*([] if getattr(entered, named) else [named]), *missing_details(TaxTreatment.STANDARD, buyer)]
+        missing = [part for part in missing if part == "country" or not only_country]
         faulty = {fault.field for error in own for fault in error.faults}
         own += [BuyerIncomplete(_MISSING[part], field=PREFIX + part) for part in missing if PREFIX + part not in faulty]
     faults += own

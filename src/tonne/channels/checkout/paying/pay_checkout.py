@@ -47,7 +47,7 @@ from tonne.selling.accounts.model import Terms
 from tonne.selling.accounts.tax.check_vat_ids import CheckVatIds
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.selling.orders.buyer import BuyerDetails, tax_at_checkout
+from tonne.selling.orders.buyer import REVERSE_CHARGE, BuyerDetails, owes_tax_itself, tax_at_checkout, taxed_abroad
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, charges_in
 
 ADD_TEXT = """
@@ -150,15 +150,15 @@ class PayCheckout(Struct, frozen=True):
         """
         if buyer is None or checkout.order_id is not None or checkout.scope.mode is Mode.TEST:
             return
-        needs_answer = tax_at_checkout(buyer, self.settings) is not None
+        needs_answer = owes_tax_itself(buyer, self.settings)
         is_confirmed = needs_answer and await self.vat_ids.confirm(buyer.vat_id or "")
         if needs_answer and not is_confirmed and buyer.vat_id != taxed_vat_id:
             raise VatIdUnconfirmed(field="buyer_vat_id")
 
     async def _price_basis(self, checkout: Checkout, buyer: BuyerDetails | None) -> tuple[Terms, Catalogue]:
         """Call it before acquiring a connection: holding one while waiting for another could exhaust the pool."""
-        tax = tax_at_checkout(buyer, self.settings)
-        if tax is not None and buyer is not None and checkout.scope.mode is Mode.LIVE:
+        tax = await self.database.run(tax_at_checkout, buyer, self.settings, self.clock())
+        if tax == REVERSE_CHARGE and buyer is not None and checkout.scope.mode is Mode.LIVE:
             tax = tax if await self.vat_ids.is_confirmed(buyer.vat_id or "") else None
         terms = (await self.directory.terms_of(checkout.scope)).at_checkout(tax)
         return terms, await self.catalogues.current(checkout.scope.mode)
@@ -245,9 +245,11 @@ class PayCheckout(Struct, frozen=True):
             if payer.customer is not None and checkout.is_without_name and link.asks_for_name:
                 checkout = replace(checkout, beneficiary=payer.customer)
                 await store.set_beneficiary(tx, checkout)
-            offer = LinkOffer(link, *basis)
+            offer, buyer = LinkOffer(link, *basis), payer.buyer
+            if buyer is not None:
+                buyer = replace(buyer, taxed_in=taxed_abroad(buyer, self.settings))
             order = await order_checkout(
-                tx, checkout, offer, shown=form.shown, language=payer.language, buyer=payer.buyer, now=self.clock()
+                tx, checkout, offer, shown=form.shown, language=payer.language, buyer=buyer, now=self.clock()
             )
             if payer.agreed is not None and order.status is OrderStatus.PLACED:
                 await _record_consent(tx, checkout, payer.agreed)

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from msgspec import Struct
 
 from tonne.money.accounting.books.month_store import ClosedMonth, find_closed, find_open_before
+from tonne.money.accounting.books.revalue import find_revaluations, missing_rates
 from tonne.money.accounting.journal.read_journal import Period, count_due
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
@@ -47,6 +48,8 @@ class MonthCheck(Struct, frozen=True):
     without_document: Sequence[str]
     taxes: Sequence[TaxSum]
     due: int
+    # Currencies whose balances cannot be converted at the end of the month.
+    without_rate: Sequence[str] = ()
 
     @property
     def refusals(self) -> list[str]:
@@ -62,6 +65,11 @@ class MonthCheck(Struct, frozen=True):
         found += [tax.difference for tax in self.taxes if not tax.is_equal]
         if self.due:
             found.append(f"{self.due} changes are not booked yet: a worker books them within seconds.")
+        if self.without_rate:
+            found.append(
+                f"There is no exchange rate of the last days of the month for {', '.join(self.without_rate)}: import "
+                "it on Settings, Books."
+            )
         return found
 
 
@@ -75,6 +83,7 @@ async def check_month(connection: Connection, period: Period, now: datetime) -> 
         without_document=await list_without_document_any_account(connection, period),
         taxes=await sum_taxes_any_account(connection, period),
         due=await count_due(connection),
+        without_rate=missing_rates(await find_revaluations(connection, period)),
     )
 
 

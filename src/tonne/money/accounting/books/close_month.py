@@ -22,10 +22,12 @@ from tonne.money.accounting.books.month_store import (
     set_reopening,
 )
 from tonne.money.accounting.books.post_entries import BATCH_ROWS, lock_books, record_differences, take_due
+from tonne.money.accounting.books.revalue import revalue_any_account
 from tonne.money.accounting.journal.read_journal import BEGINNING, Period, month_period, sum_turnover
 from tonne.platform.db.batches import RowJob
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Mode, new_id
 from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, approve
 
@@ -33,17 +35,18 @@ from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, appro
 UNSEEN = timedelta(minutes=5)
 
 
-async def close_month(tx: Connection, mode: Mode, month: date, *, by: By) -> ClosedMonth:
+async def close_month(tx: Connection, mode: Mode, month: date, *, settings: Settings, by: By) -> ClosedMonth:
     """Book what is due, and close the month, or raise MonthNotClosable with every reason."""
     period = month_period(mode, month)
     await lock_books(tx)
     while rows := await take_due(tx, BATCH_ROWS):
-        await record_differences(tx, rows)
+        await record_differences(tx, rows, settings)
     check = await check_month(tx, period, by.at)
     if check.closed is not None:
         raise MonthNotClosable(f"{check.closed.name} is closed already.")
     if check.refusals:
         raise MonthNotClosable(" ".join(check.refusals))
+    await revalue_any_account(tx, period)
     closed = ClosedMonth(
         id=new_id("mon"),
         mode=mode,

@@ -26,11 +26,12 @@ COLUMNS = (
 
 SUM_DAYS = """
 SELECT entry.booked_on, entry.kind, posting.account::text AS account, coalesce(posting.tax_code, '') AS tax_code,
-       posting.currency, sum(posting.amount_minor)::bigint AS amount_minor
+       posting.currency, sum(posting.amount_minor)::bigint AS amount_minor,
+       coalesce(sum(posting.home_minor), 0)::bigint AS home_minor, max(posting.home_currency) AS home_currency
 FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id
 WHERE entry.mode = $1 AND entry.booked_on >= $2 AND entry.booked_on < $3
 GROUP BY entry.booked_on, entry.kind, posting.account, posting.tax_code, posting.currency
-HAVING sum(posting.amount_minor) <> 0
+HAVING sum(posting.amount_minor) <> 0 OR sum(posting.home_minor) <> 0
 ORDER BY entry.booked_on, entry.kind COLLATE "C", posting.account, posting.tax_code COLLATE "C" NULLS FIRST,
          posting.currency
 """
@@ -48,12 +49,17 @@ async def datev_csv(tx: Connection, period: Period) -> AsyncIterator[str]:
     yield _line(COLUMNS)
     transit = chart.line(TRANSIT, "").number
     for row in await sum_days_any_account(tx, period):
-        line, currency = chart.line(row["account"], row["tax_code"]), row["currency"]
-        amount = format_money(abs(row["amount_minor"]), currency).replace(".", ",")
-        side = "S" if row["amount_minor"] > 0 else "H"
+        line = chart.line(row["account"], row["tax_code"])
+        minor, currency, home, base = row["amount_minor"], row["currency"], row["home_currency"], ""
+        if home and minor:
+            base = _amount(row["home_minor"], home)
+        elif home:
+            minor, currency, home = row["home_minor"], home, None
+        side = "S" if minor > 0 else "H"
         day: date = row["booked_on"]
         reference = f"{row['kind'][:8]}{day:%y%m%d}"
-        cells = (amount, _text(side), _text(currency), "", "", "", line.number, transit, _text(line.bu_key))
+        before = (_amount(minor, currency), _text(side), _text(currency), "", base, _text(home or "") if base else "")
+        cells = (*before, line.number, transit, _text(line.bu_key))
         yield _line((*cells, f"{day:%d%m}", _text(reference), _text(""), "", _text(describe(row["kind"]))), ready=True)
 
 
@@ -70,6 +76,10 @@ def _head(chart: Chart, period: Period, made_at: datetime, *, is_final: bool) ->
         ),
         ready=True,
     )
+
+
+def _amount(minor: int, currency: str) -> str:
+    return format_money(abs(minor), currency).replace(".", ",")
 
 
 def _text(value: str) -> str:

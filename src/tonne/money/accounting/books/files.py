@@ -57,12 +57,13 @@ async def journal_beancount(tx: Connection, period: Period) -> Text:
 async def balances_csv(tx: Connection, period: Period) -> Text:
     """What the month changed, and the balances at its end."""
     changed = {(each.account_name, each.currency): each.balance_minor for each in await sum_turnover(tx, period)}
-    yield csv_text([("account", "currency", "change", "balance")])
+    yield csv_text([("account", "currency", "change", "balance", "home_currency", "home_balance")])
     for each in await sum_turnover(tx, Period(period.mode, BEGINNING, period.end)):
         change = changed.get((each.account_name, each.currency), 0)
-        if change or each.balance_minor:
+        if change or each.balance_minor or each.home_minor:
             amounts = (format_money(minor, each.currency) for minor in (change, each.balance_minor))
-            yield csv_text([(each.account_name, each.currency, *amounts)])
+            home = format_money(each.home_minor, each.home_currency) if each.home_currency else ""
+            yield csv_text([(each.account_name, each.currency, *amounts, each.home_currency or "", home)])
 
 
 async def sales_csv(tx: Connection, period: Period) -> Text:

@@ -10,9 +10,13 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from tonne.money.accounting.books.revalue import RATE
+from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.sources import KINDS_OF_TABLE, TABLES, postings_of_due_rows
-from tonne.platform.db.batches import RETRY_AFTER, RowJob, run_claimed
+from tonne.platform.db.batches import RETRY_AFTER, RowJobWithSettings, run_claimed
 from tonne.platform.db.database import Connection
+from tonne.platform.settings.settings import Settings
+from tonne.selling.catalogue.prices.reference_rates import home_currency_of
 
 BATCH_ROWS = 2_000
 # Key of the advisory lock. Any number that no other code uses.
@@ -53,12 +57,13 @@ async def postpone_due(tx: Connection, rows: Sequence[DueRow], wait: timedelta =
     await tx.execute(POSTPONE, [row.id for row in rows], wait)
 
 
-# $1 and $2 are the kinds and ids that may have to be booked; the others the ids for each table.
+# $1 and $2 are the kinds and ids that may have to be booked, $3 is the currency of the seller's country; the others are
+# the ids for each table. Postings in another currency are converted at the rate of their document, else of their day.
 POST_DIFFERENCES = f"""
 WITH due AS MATERIALIZED (
     SELECT kind, source_id FROM unnest($1::text[], $2::text[]) AS due (kind, source_id)
 ), computed AS MATERIALIZED (
-    {postings_of_due_rows(3)}
+    {postings_of_due_rows(4)}
 ), latest AS MATERIALIZED (
     SELECT DISTINCT ON (entry.kind, entry.source_id)
            entry.kind, entry.source_id, entry.id, entry.version, entry.mode, entry.event_at, entry.organisation_id,
@@ -96,34 +101,49 @@ WITH due AS MATERIALIZED (
     FROM changed LEFT JOIN closed ON closed.mode = changed.mode
     ORDER BY changed.event_at, changed.kind, changed.source_id
     RETURNING id, kind, source_id, mode, booked_on
+), converted AS MATERIALIZED (
+    SELECT kind, source_id, account, currency, amount_minor,
+           round(amount_minor * rate.home / rate.abroad
+                               * power(10::numeric, decimals_of($3) - decimals_of(currency)))::bigint AS home_minor
+    FROM difference JOIN changed USING (kind, source_id) LEFT JOIN LATERAL {RATE} AS rate ON currency <> $3
 ), posting AS (
-    INSERT INTO ledger_postings (entry_id, account, tax_code, currency, amount_minor)
+    INSERT INTO ledger_postings (entry_id, account, tax_code, currency, amount_minor, home_minor, home_currency)
     SELECT entry.id, (split_part(account, ':', 1) || ':' || split_part(account, ':', 2))::ledger_account,
-           nullif(split_part(account, ':', 3), ''), currency, amount_minor
-    FROM difference JOIN entry USING (kind, source_id) ORDER BY entry.id, account, currency
-    RETURNING entry_id, account, tax_code, currency, amount_minor
+           nullif(split_part(account, ':', 3), ''), currency, amount_minor, home_minor,
+           CASE WHEN home_minor IS NOT NULL THEN $3 END
+    FROM (SELECT kind, source_id, account, currency, amount_minor, home_minor FROM converted
+          UNION ALL
+          SELECT kind, source_id, '{LedgerAccount.CURRENCY_DIFFERENCES}', currency, 0, -sum(home_minor)::bigint
+          FROM converted GROUP BY kind, source_id, currency HAVING sum(home_minor) <> 0) AS each
+    JOIN entry USING (kind, source_id) ORDER BY entry.id, account, currency
+    RETURNING entry_id, account, tax_code, currency, amount_minor, home_minor, home_currency
 ), total AS (
-    INSERT INTO ledger_totals AS total (mode, month, account, tax_code, currency, debit_minor, credit_minor)
+    INSERT INTO ledger_totals AS total (mode, month, account, tax_code, currency, debit_minor, credit_minor, home_minor,
+                                        home_currency)
     SELECT entry.mode, date_trunc('month', entry.booked_on)::date AS month, posting.account,
            coalesce(posting.tax_code, '') AS tax_code, posting.currency,
            coalesce(sum(posting.amount_minor) FILTER (WHERE posting.amount_minor > 0), 0),
-           coalesce(-sum(posting.amount_minor) FILTER (WHERE posting.amount_minor < 0), 0)
+           coalesce(-sum(posting.amount_minor) FILTER (WHERE posting.amount_minor < 0), 0),
+           coalesce(sum(posting.home_minor), 0), max(posting.home_currency)
     FROM posting JOIN entry ON entry.id = posting.entry_id
     GROUP BY 1, 2, 3, 4, 5
     ON CONFLICT (mode, month, account, tax_code, currency) DO UPDATE
     SET debit_minor = total.debit_minor + excluded.debit_minor,
-        credit_minor = total.credit_minor + excluded.credit_minor
+        credit_minor = total.credit_minor + excluded.credit_minor,
+        home_minor = total.home_minor + excluded.home_minor,
+        home_currency = coalesce(excluded.home_currency, total.home_currency)
 )
 SELECT count(*) FROM entry
 """  # noqa: S608 - our own constants
 
 
-async def record_differences(tx: Connection, rows: Sequence[DueRow]) -> int:
+async def record_differences(tx: Connection, rows: Sequence[DueRow], settings: Settings) -> int:
     """Book what is missing of these rows. Returns the number of new entries. Call it under the lock."""
     ids = _ids_by_table(rows)
     due = [(kind, source_id) for table, found in ids.items() for kind in KINDS_OF_TABLE[table] for source_id in found]
     kinds, sources = [kind for kind, _ in due], [source_id for _, source_id in due]
-    count: int = await tx.fetchval(POST_DIFFERENCES, kinds, sources, *(ids[table] for table in TABLES))
+    home = home_currency_of(settings)
+    count: int = await tx.fetchval(POST_DIFFERENCES, kinds, sources, home, *(ids[table] for table in TABLES))
     return count
 
 
@@ -135,7 +155,7 @@ def _ids_by_table(rows: Sequence[DueRow]) -> Mapping[str, list[str]]:
     return {table: list(ids) for table, ids in found.items()}
 
 
-class PostEntries(RowJob, frozen=True):
+class PostEntries(RowJobWithSettings, frozen=True):
     # Reports say what is not booked yet.
     EVERY_S: ClassVar[int] = 5
 
@@ -144,9 +164,12 @@ class PostEntries(RowJob, frozen=True):
         return await run_claimed(
             self.database,
             take_due,
-            record_differences,
+            self._record,
             postpone_due,
             limit=BATCH_ROWS,
             failure_event="entry_not_booked",
             describe=lambda row: {"table": row.table_name, "source_id": row.source_id},
         )
+
+    async def _record(self, tx: Connection, rows: Sequence[DueRow]) -> None:
+        await record_differences(tx, rows, self.settings)

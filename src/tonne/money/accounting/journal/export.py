@@ -10,7 +10,8 @@ from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money
 
 CSV_HEAD = (
-    *("date", "entry", "kind", "account", "tax_code", "currency", "debit", "credit", "home_amount"),
+    *("date", "entry", "kind", "account", "tax_code", "currency", "debit", "credit"),
+    *("home_currency", "home_amount"),
     *("subject", "organisation_id", "description", "happened_on", "corrects"),
 )
 
@@ -27,7 +28,7 @@ def csv_entry(entry: JournalEntry) -> str:
     return _csv(
         (
             *(*before, posting.account, posting.tax_code or "", posting.currency, *_debit_and_credit(posting)),
-            *("" if posting.home_minor is None else str(posting.home_minor), *after),
+            *(posting.home_currency or "", posting.home_text, *after),
             *(happened_on, escape_formula(entry.corrects)),
         )
         for posting in entry.postings
@@ -35,6 +36,9 @@ def csv_entry(entry: JournalEntry) -> str:
 
 
 def _debit_and_credit(posting: Posting) -> tuple[str, str]:
+    """Both are empty if only the amount in the currency of the country changes."""
+    if not posting.amount_minor:
+        return "", ""
     amount = format_money(abs(posting.amount_minor), posting.currency)
     return (amount, "") if posting.amount_minor > 0 else ("", amount)
 
@@ -58,10 +62,11 @@ def beancount_entry(entry: JournalEntry) -> str:
     metadata |= {"happened": happened_on, "corrects": entry.corrects}
     lines = [f"{entry.booked_on} * {_quoted(entry.description)} {_quoted(entry.subject)}"]
     lines += [f"  {name}: {_quoted(value)}" for name, value in metadata.items() if value]
-    lines += [
-        f"  {posting.account_name}  {format_money(posting.amount_minor, posting.currency)} {posting.currency}"
-        for posting in entry.postings
-    ]
+    for posting in entry.postings:
+        amount = format_money(posting.amount_minor, posting.currency)
+        lines.append(f"  {posting.account_name}  {amount} {posting.currency}")
+        if posting.home_currency:
+            lines.append(f"    home: {posting.home_text} {posting.home_currency}")
     return "\n".join(lines) + "\n\n"
 
 

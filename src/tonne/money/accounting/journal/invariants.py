@@ -85,15 +85,25 @@ INVARIANTS = (
         SELECT format('%s %s %s %s: %s in the totals, %s in the entries', mode, to_char(month, 'YYYY-MM'), account,
                       tax_code, money_text(coalesce(total.amount_minor, 0), currency),
                       money_text(coalesce(entry.amount_minor, 0), currency)) AS "where"
-        FROM (SELECT mode, month, account, tax_code, currency, debit_minor - credit_minor AS amount_minor
+        FROM (SELECT mode, month, account, tax_code, currency, debit_minor - credit_minor AS amount_minor, home_minor
               FROM ledger_totals) AS total
         FULL JOIN (SELECT entry.mode, date_trunc('month', entry.booked_on)::date AS month, posting.account,
                           coalesce(posting.tax_code, '') AS tax_code, posting.currency,
-                          sum(posting.amount_minor)::bigint AS amount_minor
+                          sum(posting.amount_minor)::bigint AS amount_minor,
+                          sum(posting.home_minor)::bigint AS home_minor
                    FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id
                    GROUP BY 1, 2, 3, 4, 5) AS entry
           USING (mode, month, account, tax_code, currency)
         WHERE coalesce(total.amount_minor, 0) <> coalesce(entry.amount_minor, 0)
+           OR coalesce(total.home_minor, 0) <> coalesce(entry.home_minor, 0)
+        """,
+    ),
+    Invariant(
+        "in the currency of the country entries sum to zero, too",
+        "A posting in a foreign currency was converted at another rate than the others of its entry.",
+        """
+        SELECT format('entry %s: %s', entry_id, money_text(sum(home_minor), max(home_currency))) AS "where"
+        FROM ledger_postings WHERE home_minor IS NOT NULL GROUP BY entry_id HAVING sum(home_minor) <> 0
         """,
     ),
     Invariant(

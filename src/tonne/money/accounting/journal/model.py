@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from tonne.platform.values.amounts import format_money
+
 
 class LedgerAccount(StrEnum):
     """The chart of accounts, in the spelling of beancount: the first part is the kind of account."""
@@ -67,13 +69,20 @@ class Posting(NamedTuple):
     currency: str
     amount_minor: int
     tax_code: str | None = None
-    # In the currency of the seller's country.
+    # In the currency of the seller's country, if that is another one.
     home_minor: int | None = None
+    home_currency: str | None = None
 
     @property
     def account_name(self) -> str:
         """With the tax code."""
         return self.account if self.tax_code is None else f"{self.account}:{self.tax_code}"
+
+    @property
+    def home_text(self) -> str:
+        if self.home_minor is None or self.home_currency is None:
+            return ""
+        return format_money(self.home_minor, self.home_currency)
 
 
 class JournalEntry(Struct, frozen=True):

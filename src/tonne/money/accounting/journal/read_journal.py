@@ -17,7 +17,11 @@ from tonne.platform.values.context import Mode
 PAGE = 5_000
 # Before the first entry of any installation.
 BEGINNING = datetime(1990, 1, 1, tzinfo=UTC)
-_DESCRIPTIONS = {source.kind: source.description for source in SOURCES}
+# A kind without a source: it is booked when a month is closed.
+REVALUED = "revalued"
+_DESCRIPTIONS = {source.kind: source.description for source in SOURCES} | {
+    REVALUED: "Value of a foreign currency at the end of the month"
+}
 
 
 def describe(kind: str) -> str:
@@ -46,7 +50,8 @@ def month_period(mode: Mode, month: date) -> Period:
 READ_POSTINGS = """
 SELECT entry.id, entry.booked_on, entry.event_at, entry.kind, entry.version, entry.source_id,
        coalesce(entry.subject, entry.source_id) AS subject, entry.organisation_id, posting.account::text AS account,
-       posting.tax_code, posting.currency, posting.amount_minor, posting.home_minor
+       posting.tax_code, posting.currency, posting.amount_minor, posting.home_minor,
+       posting.home_currency
 FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id
 WHERE entry.mode = $1 AND entry.booked_on >= $2 AND entry.booked_on < $3
 ORDER BY entry.booked_on, entry.id, posting.account, posting.tax_code COLLATE "C" NULLS FIRST, posting.currency
@@ -79,7 +84,12 @@ def _entry(rows: list[asyncpg.Record]) -> JournalEntry:
         description=describe(first["kind"]),
         postings=tuple(
             Posting(
-                LedgerAccount(row["account"]), row["currency"], row["amount_minor"], row["tax_code"], row["home_minor"]
+                LedgerAccount(row["account"]),
+                row["currency"],
+                row["amount_minor"],
+                row["tax_code"],
+                row["home_minor"],
+                row["home_currency"],
             )
             for row in rows
         ),
@@ -96,6 +106,9 @@ class AccountTurnover(Struct, frozen=True):
     currency: str
     debit_minor: int
     credit_minor: int
+    # In the currency of the country, if that is another one.
+    home_minor: int = 0
+    home_currency: str | None = None
 
     @property
     def balance_minor(self) -> int:
@@ -109,7 +122,8 @@ class AccountTurnover(Struct, frozen=True):
 
 SUM_TURNOVER = """
 SELECT account::text AS account, tax_code, currency, sum(debit_minor)::bigint AS debit_minor,
-       sum(credit_minor)::bigint AS credit_minor
+       sum(credit_minor)::bigint AS credit_minor, sum(home_minor)::bigint AS home_minor,
+       max(home_currency) AS home_currency
 FROM ledger_totals WHERE mode = $1 AND month >= $2 AND month < $3
 GROUP BY ledger_totals.account, tax_code, currency
 ORDER BY currency, ledger_totals.account, tax_code COLLATE "C"
@@ -126,9 +140,16 @@ async def sum_turnover(tx: Connection, period: Period) -> tuple[AccountTurnover,
 async def sum_balances(tx: Connection, period: Period) -> list[Posting]:
     """What each account changed by in the months that begin in the period."""
     return [
-        Posting(each.account, each.currency, each.balance_minor, each.tax_code or None)
+        Posting(
+            each.account,
+            each.currency,
+            each.balance_minor,
+            each.tax_code or None,
+            each.home_minor if each.home_currency else None,
+            each.home_currency,
+        )
         for each in await sum_turnover(tx, period)
-        if each.balance_minor
+        if each.balance_minor or each.home_minor
     ]
 
 

@@ -3,16 +3,26 @@
 from tonne.money.accounting.journal.model import JournalSource
 from tonne.money.accounting.journal.model import LedgerAccount as To
 
-# A document is booked in the month of its date of issue, which may be a day after it was stored.
-_BOOKED = "greatest(document.created_at, document.issued_on::timestamp AT TIME ZONE 'UTC')"
-# By code, and what is not known by code.
-_TAXES = f"""(
-    SELECT '{To.TAX}:' || line.key AS account, line.value::bigint AS minor
-    FROM jsonb_each_text(document.tax_lines) AS line (key, value)
+
+def _booked_at(document: str) -> str:
+    """A document is booked in the month of its date of issue, which may be a day after it was stored."""
+    return f"greatest({document}.created_at, {document}.issued_on::timestamp AT TIME ZONE 'UTC')"
+
+
+_BOOKED = _booked_at("document")
+
+
+def _taxes_of(document: str) -> str:
+    """By code, and what is not known by code."""
+    return f"""(
+    SELECT ':' || line.key AS code, line.value::bigint AS minor FROM jsonb_each_text({document}.tax_lines) AS line
     UNION ALL
-    SELECT '{To.TAX}', coalesce(document.tax_minor, 0) - coalesce(sum(line.value::bigint), 0)::bigint
-    FROM jsonb_each_text(document.tax_lines) AS line (key, value)
+    SELECT '', coalesce({document}.tax_minor, 0) - coalesce(sum(line.value::bigint), 0)::bigint
+    FROM jsonb_each_text({document}.tax_lines) AS line
 )"""  # noqa: S608 - made of our own constants
+
+
+_TAX_ACCOUNT = f"CASE document.tax_point WHEN 'invoice' THEN '{To.TAX}' ELSE '{To.TAX_NOT_DUE}' END || tax.code"
 # An invoice that takes back a credit note is the opposite of it.
 INVOICED = JournalSource(
     "invoiced",
@@ -26,7 +36,7 @@ INVOICED = JournalSource(
                (CASE WHEN document.corrects IS NULL THEN '{To.DEFERRED}' ELSE '{To.REFUNDS}' END,
                 coalesce(document.tax_minor, 0) - document.total_minor)
         UNION ALL
-        SELECT tax.account, -tax.minor FROM {_TAXES} AS tax
+        SELECT {_TAX_ACCOUNT}, -tax.minor FROM {_taxes_of("document")} AS tax
     ) AS posting (account, amount_minor)
     WHERE document.kind <> 'credit_note'
     """,  # noqa: S608 - made of our own constants
@@ -47,8 +57,68 @@ CREDITED = JournalSource(
                      WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END,
                 CASE note.cause WHEN 'dispute' THEN -coalesce(document.tax_minor, 0) ELSE -document.total_minor END)
         UNION ALL
-        SELECT tax.account, tax.minor FROM {_TAXES} AS tax
+        SELECT {_TAX_ACCOUNT}, tax.minor FROM {_taxes_of("document")} AS tax
     ) AS posting (account, amount_minor)
+    """,  # noqa: S608 - made of our own constants
+)
+# Which part of the tax of an invoice, less its credit notes, is due, and when the last part of it became due: by what
+# was paid of it, or by the tax of its orders that are supplied.
+_PAID = """(
+    SELECT CASE WHEN invoice.status = 'paid' THEN 1
+                WHEN invoice.credited_minor = invoice.total_minor THEN 0
+                ELSE least(1, coalesce(sum(paid.amount_minor), 0) / (invoice.total_minor - invoice.credited_minor)) END,
+           CASE WHEN invoice.settled_by_hand OR count(*) = 0 THEN invoice.settled_at
+                ELSE max(paid.day)::timestamp AT TIME ZONE 'UTC' END
+    FROM transfer_assignments paid WHERE paid.invoice_id = document.id)"""
+_SUPPLIED = """(
+    SELECT coalesce(sum(billed.tax_minor - credited.minor) FILTER (WHERE orders.supplied_on IS NOT NULL)
+                    / nullif(sum(billed.tax_minor - credited.minor), 0), 0),
+           max(orders.supplied_on)::timestamp AT TIME ZONE 'UTC'
+    FROM invoice_orders billed
+    JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(part.tax_minor), 0) AS minor
+        FROM credit_note_orders part JOIN credit_notes note ON note.id = part.credit_note_id
+        WHERE part.account_id = billed.account_id AND part.order_id = billed.order_id
+          AND note.invoice_id = document.id AND note.taken_back_by IS NULL
+    ) AS credited
+    WHERE billed.invoice_id = document.id)"""
+# The entry is the sum of all that became due so far: each later event adds a version with the difference.
+TAX_DUE = JournalSource(
+    "tax_due",
+    "Tax of an invoice due",
+    f"""
+    SELECT document.mode, greatest(progress.at, corrected.at) AS at, document.id AS source_id,
+           document.reference AS subject, document.organisation_id, document.currency, posting.account,
+           posting.amount_minor
+    FROM tax_documents document
+    JOIN invoices invoice ON invoice.id = document.id
+    CROSS JOIN LATERAL (
+        SELECT part, at FROM {_PAID} AS paid (part, at) WHERE document.tax_point = 'payment'
+        UNION ALL
+        SELECT part, at FROM {_SUPPLIED} AS supplied (part, at) WHERE document.tax_point = 'supply'
+    ) AS progress
+    CROSS JOIN LATERAL (
+        SELECT max({_booked_at("correction")}) AS at
+        FROM credit_notes note
+        JOIN tax_documents correction ON correction.id IN (note.id, note.taken_back_by)
+        WHERE note.invoice_id = document.id
+    ) AS corrected
+    CROSS JOIN LATERAL (
+        SELECT tax.code, round(sum(tax.minor) * progress.part)::bigint AS minor
+        FROM (SELECT code, minor FROM {_taxes_of("document")} AS own
+              UNION ALL
+              SELECT credited.code, -credited.minor
+              FROM credit_notes note JOIN tax_documents correction ON correction.id = note.id
+              CROSS JOIN LATERAL {_taxes_of("correction")} AS credited
+              WHERE note.invoice_id = document.id AND note.taken_back_by IS NULL) AS tax
+        GROUP BY tax.code
+    ) AS due
+    CROSS JOIN LATERAL (VALUES
+        ('{To.TAX_NOT_DUE}' || due.code, due.minor),
+        ('{To.TAX}' || due.code, -due.minor)
+    ) AS posting (account, amount_minor)
+    WHERE document.tax_point <> 'invoice'
     """,  # noqa: S608 - made of our own constants
 )
 # What billing it together with others took off an order is booked with its completion, or, if that came first, with the
@@ -129,4 +199,4 @@ CANCELLED = JournalSource(
     WHERE orders.status IN ('cancelled', 'failed')
     """,  # noqa: S608 - made of our own constants
 )
-SALES = (INVOICED, CREDITED, COMPLETED, BILLING_ADJUSTED, CLOSED_FOR_NOTHING, CANCELLED)
+SALES = (INVOICED, CREDITED, TAX_DUE, COMPLETED, BILLING_ADJUSTED, CLOSED_FOR_NOTHING, CANCELLED)

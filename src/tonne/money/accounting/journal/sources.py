@@ -25,7 +25,7 @@ def all_postings(condition: str) -> str:
 
 # The table whose ids are the source ids of each kind.
 TABLE_OF_KIND = {
-    **dict.fromkeys(("invoiced", "credited"), "tax_documents"),
+    **dict.fromkeys(("invoiced", "credited", "tax_due"), "tax_documents"),
     **dict.fromkeys(("settled", "billing_adjusted"), "invoices"),
     **dict.fromkeys(("completed", "closed_for_nothing", "cancelled", "delivered"), "orders"),
     "resupplied": "shares",

@@ -35,6 +35,7 @@ from tonne.platform.process.progress import progress
 from tonne.platform.settings.currency_limits import limit_minor
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Mode
+from tonne.selling.users.guarded_settings import approved_settings
 
 
 class BookedLine(NamedTuple):
@@ -105,6 +106,7 @@ async def book_new_lines(
     invoices = await _named_invoices(tx, [each.line for each in incoming])
     matches, entries = {}, []
     came_back = await find_came_back(tx, incoming)
+    settings = await approved_settings(tx, settings)
     for each in incoming:
         if (sent := came_back.get(each.transfer_id)) is not None:
             command = f"tonne transfer return-failed {sent.id} --transfer {each.transfer_id}"

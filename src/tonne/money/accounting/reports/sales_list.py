@@ -17,7 +17,8 @@ from tonne.platform.values.tax_codes import NO_TAX_CODE
 # Documents per round trip: bounds the memory of an export.
 BATCH = 500
 SALES_HEAD = (
-    *("document", "number", "issued_on", "supplied_on", "organisation_id", "buyer", "buyer_country", "buyer_tax_id"),
+    *("document", "number", "issued_on", "tax_point", "supplied_on", "organisation_id"),
+    *("buyer", "buyer_country", "buyer_tax_id"),
     *("consultation_number", "vat_id_checked_on"),
     *("tax_code", "treatment", "rate_percent", "currency", "net", "tax", "total"),
     *("home_currency", "home_net", "home_tax"),
@@ -33,6 +34,8 @@ class SalesDocument(msgspec.Struct, frozen=True):
     total_minor: int
     tax_minor: int | None
     record: bytes
+    # When its tax became due, or the last part of it. None if it did not by the end of the month.
+    tax_point: date | None = None
     # Of the orders of an invoice, once all of them are complete.
     supplied_from: date | None = None
     supplied_to: date | None = None
@@ -48,8 +51,17 @@ class SalesDocument(msgspec.Struct, frozen=True):
 LIST_SALES = """
 SELECT document.kind, document.reference AS number, document.issued_on, document.organisation_id,
        document.currency::text AS currency, document.total_minor, document.tax_minor, document.record,
-       supply.supplied_from, supply.supplied_to
+       supply.supplied_from, supply.supplied_to,
+       CASE document.tax_point WHEN 'invoice' THEN document.issued_on
+            ELSE greatest(due.on_day, CASE WHEN due.on_day IS NOT NULL AND document.corrects IS NOT NULL
+                                           THEN document.issued_on END) END AS tax_point
 FROM tax_documents document
+LEFT JOIN credit_notes taken_back ON taken_back.id = document.corrects
+CROSS JOIN LATERAL (
+    SELECT max(entry.event_at AT TIME ZONE 'UTC')::date AS on_day FROM ledger_entries entry
+    WHERE entry.kind = 'tax_due' AND entry.booked_on < $3
+      AND entry.source_id = coalesce(taken_back.invoice_id, document.corrects, document.id)
+) AS due
 LEFT JOIN LATERAL (
     SELECT min(orders.supplied_on) AS supplied_from, max(orders.supplied_on) AS supplied_to
     FROM invoice_orders billed
@@ -82,7 +94,8 @@ def sales_rows(document: SalesDocument) -> str:
     country = "" if buyer.postal is None else buyer.postal.country
     before = (
         *(document.kind, document.number, document.issued_on.isoformat()),
-        *(document.supplied_on, document.organisation_id),
+        *("" if document.tax_point is None else document.tax_point.isoformat(), document.supplied_on),
+        document.organisation_id,
         *(escape_formula(buyer.name), country, escape_formula(buyer.tax_id or "")),
         *(("", "") if checked is None else (escape_formula(checked.consultation_number or ""), checked.checked_on)),
     )

@@ -165,6 +165,8 @@ class ChargeResult(Struct, frozen=True):
     message: str | None = None
     mode: Mode | None = None
     refunded_minor: int = 0
+    # Of the bank that issued the card, if the gateway says so: two capital letters.
+    card_country: str | None = None
 
 
 class CardNotFound(Exception):

@@ -318,7 +318,9 @@ class StripeCardGateway:
             return None
 
     async def _read_session(self, session_id: str) -> stripe_pages.Session:
-        found = await self._stripe.checkout.sessions.retrieve_async(session_id, {"expand": ["payment_intent"]})
+        found = await self._stripe.checkout.sessions.retrieve_async(
+            session_id, {"expand": ["payment_intent.latest_charge"]}
+        )
         return msgspec.convert(found.to_dict(), stripe_pages.Session)
 
     async def _find_refund(self, refund_id: str, reference: str) -> stripe_payments.RefundObject | None:

@@ -62,7 +62,21 @@ class NextActionObject(msgspec.Struct, frozen=True):
     redirect_to_url: RedirectObject | None = None
 
 
+class _ChargedCard(msgspec.Struct, frozen=True):
+    country: str | None = None
+
+
+class _ChargedMethod(msgspec.Struct, frozen=True):
+    card: _ChargedCard | None = None
+
+
+class ChargeObject(msgspec.Struct, frozen=True):
+    payment_method_details: _ChargedMethod | None = None
+
+
 class PaymentIntentObject(msgspec.Struct, frozen=True):
+    """`latest_charge` is an id, or the object if it was expanded."""
+
     id: str
     status: str
     amount: int
@@ -71,6 +85,13 @@ class PaymentIntentObject(msgspec.Struct, frozen=True):
     amount_received: int | None = None
     last_payment_error: ErrorObject | None = None
     next_action: NextActionObject | None = None
+    latest_charge: ChargeObject | str | None = None
+
+    @property
+    def card_country(self) -> str | None:
+        charge = self.latest_charge
+        details = charge.payment_method_details if isinstance(charge, ChargeObject) else None
+        return None if details is None or details.card is None else details.card.country
 
     @property
     def redirect_url(self) -> str | None:
@@ -183,7 +204,8 @@ def result_of(intent: PaymentIntentObject) -> ChargeResult:
     if intent.status == "succeeded":
         amount = intent.amount if intent.amount_received is None else intent.amount_received
         amount_minor = from_stripe_amount(amount, currency)
-        return ChargeResult(ChargeOutcome.CAPTURED, intent.id, amount_minor, currency, mode=mode)
+        country = intent.card_country
+        return ChargeResult(ChargeOutcome.CAPTURED, intent.id, amount_minor, currency, mode=mode, card_country=country)
     amount_minor = from_stripe_amount(intent.amount, currency)
     if intent.status == "requires_action":
         kind, failure = ChargeOutcome.AUTHENTICATION_REQUIRED, ErrorObject("authentication_required")

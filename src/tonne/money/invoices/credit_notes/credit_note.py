@@ -157,6 +157,7 @@ def compose_credit_note(
         home=home,
         language=issued.language,
         einvoice=issued.einvoice,
+        tax_point=issued.tax_point,
     )
     return CreditNote(
         id=new_id("crn"),

@@ -127,6 +127,7 @@ def compose_consolidated(
         order_count=len(orders),
         language=orders[0].language,
         einvoice=organisation.tax.einvoice,
+        tax_point=settings.tax_point,
     )
     invoice = model.Invoice(
         id=new_id("inv"),
@@ -146,8 +147,7 @@ def compose_consolidated(
         due_on=due_on,
         record=msgspec.json.encode(with_home_tax(record, draft.home_rate)),
     )
-    pairs = zip(orders, sums.shares, strict=True)
-    return invoice, [_billed(invoice, order, share) for order, share in pairs]
+    return invoice, [_billed(invoice, order, share) for order, share in zip(orders, sums.shares, strict=True)]
 
 
 def _supply(days: Sequence[date | None]) -> InvoicePeriod | None:

@@ -75,14 +75,23 @@ def taxes_of(
     settings: Settings,
     *,
     language: str,
+    oss_country: str | None = None,
 ) -> list[InvoiceTax]:
-    """One line per treatment and rate, from its net amount and its tax. None at all if no treatment mentions tax."""
+    """One line per treatment and rate, from its net amount and its tax. None at all if no treatment mentions tax.
+
+    `oss_country` is the one whose tax it is, if it is not that of the seller.
+    """
     found = list(groups)
     if all(tax.treatment is TaxTreatment.NONE for tax, _, _ in found):
         return []
     return [
         InvoiceTax(
-            code=code_of(settings.seller_country or None, tax.treatment, tax.rate),
+            code=code_of(
+                oss_country or settings.seller_country or None,
+                tax.treatment,
+                tax.rate,
+                oss=oss_country is not None,
+            ),
             treatment=tax.treatment.value,
             rate=rate_text(tax),
             net=format_money(net_minor, currency),

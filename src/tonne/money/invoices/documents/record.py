@@ -15,6 +15,8 @@ from tonne.platform.values.tax_ids import has_vat_prefix
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
 
 Treatment = Literal["none", "standard", "reverse_charge", "exempt", "outside_scope"]
+# Which event makes the tax due.
+TaxPoint = Literal["invoice", "payment", "supply"]
 
 
 class PostalAddress(msgspec.Struct, frozen=True):
@@ -171,6 +173,8 @@ class DocumentRecord(msgspec.Struct, frozen=True, kw_only=True):
     einvoice: EInvoiceFormat | None = None
     # The language of the document and of the mails about it: that of the first order.
     language: str = DEFAULT_LANGUAGE
+    # Which event makes the tax due, by the setting when the invoice was issued.
+    tax_point: TaxPoint = "invoice"
 
 
 class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):

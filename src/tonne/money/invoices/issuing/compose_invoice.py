@@ -33,6 +33,8 @@ class Prepaid(Struct, frozen=True):
     kind: DocumentKind
     paid_at: datetime
     by: str
+    # The country whose tax the order has, if it is not that of the seller.
+    taxed_in: str | None = None
 
 
 def compose_invoice(
@@ -137,9 +139,17 @@ def _record_of(
         document=DocumentKind.INVOICE.value if prepaid is None else prepaid.kind.value,
         reference=number,
         note=TEST_NOTE if order.scope.mode is Mode.TEST else None,
-        taxes=taxes_of([part], currency, organisation.tax, settings, language=order.language),
+        taxes=taxes_of(
+            [part],
+            currency,
+            organisation.tax,
+            settings,
+            language=order.language,
+            oss_country=None if prepaid is None else prepaid.taxed_in,
+        ),
         supplied_on=None if order.supplied_on is None else order.supplied_on.isoformat(),
         account=client_name,
         order_reference=own_reference(order),
         einvoice=organisation.tax.einvoice,
+        tax_point=settings.tax_point,
     )

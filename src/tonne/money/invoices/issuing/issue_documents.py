@@ -64,6 +64,8 @@ class DocumentDraft(Struct, frozen=True):
     lacks: HeldBack
     buyer: BilledOrganisation
     home_rate: HomeRate | None
+    # The country whose tax the order has, if it is not that of the seller.
+    taxed_in: str | None
 
 
 class IssueDocuments(RowJobWithSettings, frozen=True):
@@ -140,7 +142,8 @@ async def _draft(tx: Connection, due: Sequence[DueDocument], settings: Settings,
             now, buyer.vat_check, lacks_rate(order.currency, settings, rates), order_reference=own_reference(order)
         )
         draft = draft_document(order, buyer, stated, settings, facts)
-        drafts.append(DocumentDraft(order, rows[order.id], *draft, buyer, rates.get(order.currency)))
+        taxed_in = None if stated is None else stated.taxed_in
+        drafts.append(DocumentDraft(order, rows[order.id], *draft, buyer, rates.get(order.currency), taxed_in))
     return drafts
 
 
@@ -150,7 +153,8 @@ def draft_document(
     """The kind of document that the order gets, and what a live one lacks."""
     treatment, limit = order.tax.treatment, limit_minor(settings.simplified_invoice_up_to, order.currency)
     is_small = limit is not None and (order.amount_due_minor or 0) <= limit
-    can_be_simplified = is_small and treatment is not TaxTreatment.REVERSE_CHARGE
+    is_of_other_country = details is not None and details.taxed_in is not None
+    can_be_simplified = is_small and treatment is not TaxTreatment.REVERSE_CHARGE and not is_of_other_country
     lacks = held_back_by(treatment, buyer.tax, settings, order.language, needs_bank=False, facts=facts)
     if order.is_paid_at_checkout:
         is_business = details is not None and details.is_business
@@ -206,7 +210,7 @@ async def _insert(tx: Connection, drafts: Sequence[DocumentDraft], settings: Set
                     issued_on,
                     client_name=clients.get(each.order.scope.account_id),
                     home_rate=each.home_rate,
-                    prepaid=Prepaid(kind, each.due.paid_at, str(ACTOR)),
+                    prepaid=Prepaid(kind, each.due.paid_at, str(ACTOR), each.taxed_in),
                 ),
                 each.order,
             )

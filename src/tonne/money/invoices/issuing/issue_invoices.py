@@ -49,6 +49,7 @@ from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import BilledShare, Transitions, move_orders, show_billed, with_payment
 from tonne.selling.orders.queue import lock_keys, postpone, run_due
+from tonne.selling.users.guarded_settings import approved_settings
 
 # Live orders whose invoices wait for settings of the seller are retried after this time.
 HELD_BACK_RETRY = timedelta(minutes=1)
@@ -157,6 +158,7 @@ async def _issue_each(
     if not orders:
         return False
     clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in orders])
+    settings = await approved_settings(tx, settings)
     first, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, orders[0].scope.mode, len(orders), now)
     invoices = [
         compose_invoice(
@@ -297,6 +299,7 @@ async def _bill_orders(
         client_name = clients.get(orders[0].account_id) if len(orders) == 1 else None
         # As late as possible: all other invoices of the mode wait for the row of the series until the commit.
         number, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, group.mode, 1, now)
+        settings = await approved_settings(tx, settings)
         draft = ConsolidatedDraft(group, orders, sums, organisation, rates.get(group.currency), client_name)
         invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)

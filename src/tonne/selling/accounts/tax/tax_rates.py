@@ -93,10 +93,10 @@ async def list_tax_rates(connection: Connection) -> list[TaxRate]:
     return sorted(found, key=lambda each: (each.country, each.valid_from))
 
 
-async def find_tax_rate(connection: Connection, country: str, day: date) -> Decimal | None:
-    """The standard rate of a country on a day, as a share."""
-    rates = [each for each in await list_tax_rates(connection) if each.country == country and each.valid_from <= day]
-    return rates[-1].rate if rates else None
+async def find_tax_rate(connection: Connection, country: str, day: date) -> Decimal:
+    """The standard rate of a country of the EU on a day, as a share. Before the first day of an import, its first."""
+    rates = [each for each in await list_tax_rates(connection) if each.country == country]
+    return ([each for each in rates if each.valid_from <= day] or rates[:1])[-1].rate
 
 
 FIND_IMPORTED = "SELECT max(imported_at) FROM tax_rates"

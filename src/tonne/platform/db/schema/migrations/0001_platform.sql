@@ -29,11 +29,15 @@ CREATE TABLE operation_runs (
     succeeded_at  timestamptz
 );
 
--- An amount as people read it: `9.79 EUR`. The decimals are those of `platform/values/amounts.py`.
+-- Those of `platform/values/amounts.py`.
+CREATE FUNCTION decimals_of(currency text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$
+    SELECT CASE WHEN currency = ANY ('{BIF,CLP,DJF,GNF,ISK,JPY,KMF,KRW,PYG,RWF,UGX,VND,VUV,XAF,XOF,XPF}') THEN 0
+                WHEN currency = ANY ('{BHD,IQD,JOD,KWD,LYD,OMR,TND}') THEN 3 ELSE 2 END
+$$;
+
+-- An amount as people read it: `9.79 EUR`.
 CREATE FUNCTION money_text(amount_minor numeric, currency text) RETURNS text IMMUTABLE LANGUAGE sql AS $$
-    SELECT round(amount_minor / power(10::numeric, decimals.count), decimals.count)::text || ' ' || currency
-    FROM (SELECT CASE WHEN currency = ANY ('{BIF,CLP,DJF,GNF,ISK,JPY,KMF,KRW,PYG,RWF,UGX,VND,VUV,XAF,XOF,XPF}') THEN 0
-                      WHEN currency = ANY ('{BHD,IQD,JOD,KWD,LYD,OMR,TND}') THEN 3 ELSE 2 END AS count) AS decimals
+    SELECT round(amount_minor / power(10::numeric, decimals_of(currency)), decimals_of(currency))::text || ' ' || currency
 $$;
 
 CREATE FUNCTION refuse_while_held() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -397,7 +397,7 @@ CREATE INDEX personal_tokens_of_user ON personal_tokens (user_id, created_at);
 -- What users approved. `digest` is the SHA-256 of what they saw: amount, account, reason and who requested it. After a
 -- change of these the approval no longer counts. The requester and the approver are actors, as in the audit log.
 CREATE TABLE approvals (
-    kind          text NOT NULL CHECK (kind IN ('refund', 'return', 'write_off', 'reopening')),
+    kind          text NOT NULL CHECK (kind IN ('refund', 'return', 'write_off', 'reopening', 'bank_iban', 'limit')),
     subject_id    text NOT NULL,
     digest        bytea NOT NULL CHECK (length(digest) = 32),
     requested_by  text NOT NULL,
@@ -411,6 +411,15 @@ CREATE TABLE approvals (
 );
 CREATE TRIGGER approvals_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON approvals
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Settings that two people change together. `value` applies, until they approve what the service is configured with.
+CREATE TABLE guarded_settings (
+    name          text PRIMARY KEY,
+    value         text NOT NULL,
+    requested     text CHECK (requested <> value),
+    requested_at  timestamptz,
+    CHECK ((requested IS NULL) = (requested_at IS NULL))
+);
 
 -- catalogue ----------------------------------------------------------------------------------------------------
 
@@ -900,6 +909,8 @@ CREATE TABLE order_buyers (
     vat_id       text CHECK (length(vat_id) BETWEEN 1 AND 50),
     -- The buyer's own; `reference` of the order is the client's.
     reference    text CHECK (length(reference) BETWEEN 1 AND 100),
+    -- The country whose tax the order has, if it is not that of the seller.
+    taxed_in     text CHECK (taxed_in ~ '^[A-Z]{2}$'),
     PRIMARY KEY (account_id, order_id),
     FOREIGN KEY (account_id, order_id) REFERENCES orders
 );

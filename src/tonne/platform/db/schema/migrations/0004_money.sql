@@ -80,6 +80,8 @@ CREATE TABLE charges (
     -- What the gateway captured: the requested amount, unless the charge is or was mismatched.
     captured_minor     bigint CHECK (captured_minor > 0),
     captured_currency  text,
+    -- Of the bank that issued the card, as the gateway says: evidence of where a consumer lives.
+    card_country       text,
     -- It never paid for its order, because it was captured too late, a second time or with another amount. Its status is
     -- then refund_due until all of it is refunded. Status refunded says that nothing is left of a charge.
     is_surplus         boolean NOT NULL DEFAULT false,
@@ -410,6 +412,8 @@ CREATE TABLE tax_documents (
     tax_lines        jsonb NOT NULL,
     -- The name of the buyer, which the record has, too.
     buyer            text NOT NULL,
+    -- Which event makes its tax due: until then the journal has it on Liabilities:Tax-Not-Due.
+    tax_point        text NOT NULL DEFAULT 'invoice' CHECK (tax_point IN ('invoice', 'payment', 'supply')),
     created_at       timestamptz NOT NULL,
     UNIQUE (mode, series, number),
     CHECK (series = CASE kind WHEN 'invoice' THEN 'TN' WHEN 'simplified_invoice' THEN 'TS' ELSE 'CN' END)
@@ -886,12 +890,16 @@ CREATE TRIGGER ledger_entries_are_append_only BEFORE UPDATE OR DELETE OR TRUNCAT
 CREATE TABLE ledger_postings (
     entry_id      bigint NOT NULL,
     -- Debits are positive.
-    amount_minor  bigint NOT NULL CHECK (amount_minor <> 0),
-    -- In the currency of the seller's country, where that is known.
+    amount_minor  bigint NOT NULL,
+    -- In the currency of the seller's country, if that is another one and the rate is known. Sums to zero, too.
     home_minor    bigint,
     account       ledger_account NOT NULL,
     currency      text NOT NULL,
-    tax_code      text
+    tax_code      text,
+    home_currency text CHECK (home_currency <> currency),
+    CHECK ((home_minor IS NULL) = (home_currency IS NULL)),
+    -- A difference in the currency of the country alone has the amount 0.
+    CHECK (amount_minor <> 0 OR home_minor <> 0)
 );
 CREATE INDEX ledger_postings_of_entry ON ledger_postings (entry_id);
 CREATE TRIGGER ledger_postings_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_postings
@@ -908,6 +916,8 @@ CREATE TABLE ledger_totals (
     currency      text NOT NULL,
     debit_minor   bigint NOT NULL CHECK (debit_minor >= 0),
     credit_minor  bigint NOT NULL CHECK (credit_minor >= 0),
+    home_minor    bigint NOT NULL DEFAULT 0,
+    home_currency text,
     PRIMARY KEY (mode, month, account, tax_code, currency)
 ) WITH (fillfactor = 50);
 
@@ -967,8 +977,33 @@ CREATE TRIGGER orders_are_booked AFTER UPDATE ON orders FOR EACH ROW
     WHEN (NEW.status IN ('complete', 'cancelled', 'failed')
           AND (OLD.status <> NEW.status OR OLD.billing_adjustment_minor <> NEW.billing_adjustment_minor))
     EXECUTE FUNCTION note_booked_row();
+-- The supply makes the tax of its document due.
+CREATE FUNCTION note_supplied_order() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    SELECT 'tax_documents', document.id
+    FROM invoice_orders billed JOIN tax_documents document ON document.id = billed.invoice_id
+    WHERE billed.account_id = NEW.account_id AND billed.order_id = NEW.id AND document.tax_point = 'supply';
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER supplies_are_booked AFTER UPDATE ON orders FOR EACH ROW
+    WHEN (OLD.supplied_on IS DISTINCT FROM NEW.supplied_on) EXECUTE FUNCTION note_supplied_order();
+
+-- A correction changes what of the tax of its invoice is due.
+CREATE FUNCTION note_booked_document() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_due (table_name, source_id)
+    SELECT 'tax_documents', NEW.id
+    UNION ALL
+    SELECT 'tax_documents',
+           coalesce((SELECT invoice_id FROM credit_notes WHERE credit_notes.id = NEW.corrects), NEW.corrects)
+    WHERE NEW.corrects IS NOT NULL AND NEW.tax_point <> 'invoice';
+    RETURN NULL;
+END
+$$;
 CREATE TRIGGER documents_are_booked AFTER INSERT ON tax_documents FOR EACH ROW
-    EXECUTE FUNCTION note_booked_row();
+    EXECUTE FUNCTION note_booked_document();
 CREATE TRIGGER transfers_are_booked AFTER INSERT OR UPDATE ON bank_transfers FOR EACH ROW
     EXECUTE FUNCTION note_booked_row();
 CREATE TRIGGER differences_are_booked AFTER INSERT ON invoice_differences FOR EACH ROW
@@ -984,7 +1019,7 @@ CREATE TRIGGER payouts_are_booked AFTER INSERT ON gateway_payouts FOR EACH ROW
 CREATE TRIGGER disputes_are_booked AFTER INSERT OR UPDATE ON disputes FOR EACH ROW
     WHEN (NEW.taken_at IS NOT NULL) EXECUTE FUNCTION note_booked_row();
 
--- What a captured payment of an invoice pays is read from the invoice.
+-- What a captured payment of an invoice pays is read from the invoice. It may make the tax due.
 CREATE FUNCTION note_booked_invoice() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_due (table_name, source_id)
@@ -992,7 +1027,9 @@ BEGIN
     UNION ALL
     SELECT 'charges', charges.id FROM charge_invoices document
     JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
-    WHERE document.invoice_id = NEW.id AND charges.captured_minor IS NOT NULL;
+    WHERE document.invoice_id = NEW.id AND charges.captured_minor IS NOT NULL
+    UNION ALL
+    SELECT 'tax_documents', id FROM tax_documents WHERE id = NEW.id AND tax_point = 'payment';
     RETURN NULL;
 END
 $$;
@@ -1003,7 +1040,11 @@ CREATE TRIGGER invoices_are_booked AFTER INSERT OR UPDATE ON invoices FOR EACH R
 CREATE FUNCTION note_booked_assignment() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_due (table_name, source_id)
-    VALUES ('transfer_assignments', NEW.id), ('invoices', NEW.invoice_id);
+    SELECT 'transfer_assignments', NEW.id
+    UNION ALL
+    SELECT 'invoices', NEW.invoice_id
+    UNION ALL
+    SELECT 'tax_documents', id FROM tax_documents WHERE id = NEW.invoice_id AND tax_point = 'payment';
     RETURN NULL;
 END
 $$;
