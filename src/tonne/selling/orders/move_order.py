@@ -47,6 +47,8 @@ async def move_order(
     """
     _check(order.status, to)
     moved = structs.replace(order, status=to)
+    if to is model.OrderStatus.PAID:
+        moved = moved.with_window(now)
     document = order_document(moved)
     if not await store.move_order(
         tx, moved, expected=order.status, document=document, now=now, next_attempt_at=next_attempt_at
@@ -89,11 +91,12 @@ async def move_orders(
     events: list[tuple[Scope, NewEvent]] = []
     for each in transitions:
         status, document = each.order.status, b""
-        for step in each.steps:
+        for moved_to in each.steps:
+            step = moved_to.with_window(now) if moved_to.status is model.OrderStatus.PAID else moved_to
             _check(status, step.status)
             status, document = step.status, order_document(step)
             events.append((step.scope, event_of(step, document)))
-        moves.append(store.Moved(each.steps[-1], each.order.status, document, each.next_attempt_at))
+        moves.append(store.Moved(step, each.order.status, document, each.next_attempt_at))
     if moves and len(await store.move_orders(tx, moves, now)) != len(moves):
         raise TransitionInvalid("An order was moved by another transaction, although it was locked.")
     if updated:
