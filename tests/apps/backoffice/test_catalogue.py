@@ -165,3 +165,22 @@ async def test_a_picture_is_uploaded_and_removed(olga: Person, shop: Shop) -> No
     removed = await olga.submit(f"{path}/remove", subject=subject)
     assert removed.headers["location"].endswith("?done=picture_removed")
     assert await shop.fetchval("SELECT count(*) FROM pictures") == 0
+
+
+async def test_a_public_export_asks_for_what_it_does_not_say(olga: Person, shop: Shop) -> None:
+    supply = "/operator/live/supply"
+    rows = "No,Code,Year,Tonnes\nB-9 1–10,VCS1,2021,10\nB-8 1–10,VCS77,2021,10\n"
+    asked = await upload(olga, supply, f"{supply}/import", ("lots", "e.csv", rows))
+    page = words(asked)
+    assert "these are not the columns of lots.csv or of a known export" in page
+    assert "Column of the serial" in page
+    chosen = {"registry": "Our Registry", "column_serial": "No", "column_project": "Code"}
+    chosen |= {"column_vintage": "Year", "column_quantity": "Tonnes"}
+    unsaid = words(await upload(olga, supply, f"{supply}/import", ("lots", "e.csv", rows), **chosen))
+    assert "nobody said that you hold these units: 1" in unsaid
+    staged = await upload(olga, supply, f"{supply}/import", ("lots", "e.csv", rows), held="1", **chosen)
+    preview = words(await olga.get(staged.headers["location"]))
+    assert "1 new" in preview
+    await olga.submit(f"{staged.headers['location']}/apply")
+    assert await shop.fetchval("SELECT status FROM lots WHERE vintage = 2021") == "held"
+    assert "of projects that are not in the catalogue: 1" in preview

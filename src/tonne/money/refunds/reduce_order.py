@@ -89,9 +89,7 @@ async def reduce_order(
     await store_reduction(tx, reduced, reduction)
     await shrink_hold(tx, reduced)
     if invoice is not None:
-        await _credit(
-            tx, invoice, order, reduced, reason=request.reason, refund_id=reduction.refund_id, by=by
-        )
+        await _credit(tx, invoice, order, reduced, reason=request.reason, refund_id=reduction.refund_id, by=by)
     await _record(tx, order, reduced, refund, reason=request.reason, by=by)
     return reduced
 

@@ -16,7 +16,7 @@ from functools import partial
 import asyncpg
 import msgspec
 
-from tonne.platform.db.database import Connection
+from tonne.platform.db.database import Connection, columns
 from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quoted
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import RowChanges, Sheet, SheetFile, read_sheet
@@ -26,6 +26,7 @@ from tonne.platform.values.context import By, Mode, new_id
 from tonne.selling.catalogue.imports.audit import catalogue_entries, import_entry, row_entries
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.selling.catalogue.imports.plan import CataloguePlan, FileKind, Files, check_project
+from tonne.selling.catalogue.imports.store import read_projects
 from tonne.selling.catalogue.sources import lock_members
 from tonne.selling.orders.queue import wake_all_short
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account, is_removed_project_held_any_account
@@ -46,6 +47,7 @@ from tonne.supply.stock.lots.lots import (
     read_lots,
     save_lots,
 )
+from tonne.supply.stock.lots.public_exports import ExportRequest, convert_export, is_lots_file, read_header
 from tonne_verify.serials.units import UnitRange
 
 _REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."
@@ -117,6 +119,42 @@ async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan
     ]
 
 
+HAVE_LOTS = "SELECT DISTINCT project_id FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[])"
+
+
+async def check_issued(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> list[RowError]:
+    """Report projects with lots whose credits are said not to be issued."""
+    unissued = {catalogue.project_ids[row.key]: row for row in catalogue.projects.changed if not row.is_issued}
+    rows = await tx.fetch(HAVE_LOTS, mode, list(unissued)) if unissued else []
+    message = "the project has lots, so its credits are issued: write ex_post, or withdraw the lots."
+    lines = sorted(unissued[row["project_id"]].line for row in rows)
+    return [RowError(catalogue.projects.file, line, "offset_delivery", message) for line in lines]
+
+
+# Numbers of Verra's units run through all batches of a registrar, as far as is known.
+FIND_SAME_NUMBERS = """
+SELECT added.line, min(lots.serial) AS serial
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::integer[]) AS added (namespace, first, last, line)
+JOIN lots ON lots.first_number <= added.last AND lots.last_number >= added.first
+JOIN serial_blocks ON serial_blocks.number = lots.serial_block
+WHERE serial_blocks.namespace <> added.namespace
+  AND serial_blocks.namespace LIKE regexp_replace(added.namespace, '[^ ]+$', '') || '%'
+GROUP BY added.line ORDER BY added.line
+"""
+
+
+async def find_same_numbers(tx: Connection, lines: Sequence[LotUnits]) -> list[str]:
+    """For people: new lots of Verra with numbers that a lot of another batch has. They may be the same credits."""
+    verra = [each for each in lines if each.units.grammar == "verra"]
+    if not verra:
+        return []
+    found = await tx.fetch(FIND_SAME_NUMBERS, *columns(verra, "units.namespace, units.first, units.last, row.line"))
+    return [
+        f"Line {row['line']}: {row['serial']} has some of its numbers in another batch. Check that these are two runs."
+        for row in found
+    ]
+
+
 # New lots, and projects that a bundle did not have before.
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}
 
@@ -130,6 +168,18 @@ class LotPlan(msgspec.Struct, frozen=True):
     errors: list[RowError]
     # What changes in each lot, for people.
     corrections: list[str]
+    warnings: list[str]
+
+
+async def as_lots_file(
+    connection: Connection, mode: Mode, file: SheetFile, request: ExportRequest
+) -> tuple[SheetFile, list[str]]:
+    """lots.csv as it is; a public export as lines of lots.csv, with notes. Raises SheetInvalid, or ColumnsUnknown."""
+    if is_lots_file(read_header(file)):
+        return file, []
+    projects = [(row.registry, row.registry_project_id) for row in (await read_projects(connection, mode)).values()]
+    done = convert_export(file, request, projects)
+    return done.file, done.notes
 
 
 async def import_files(
@@ -151,9 +201,9 @@ async def import_files(
         await wake_resupply(tx, mode)
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     await _lock_members(tx, mode, catalogue)
-    granularity_errors = await check_granularity(tx, mode, catalogue)
+    project_errors = [*await check_granularity(tx, mode, catalogue), *await check_issued(tx, mode, catalogue)]
     lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(by.at))
-    errors = [*catalogue.errors, *granularity_errors, *lots.errors]
+    errors = [*catalogue.errors, *project_errors, *lots.errors]
     if errors:
         order = [file.name for file in files.values()]
         raise SheetInvalid(sorted(errors, key=lambda error: (order.index(error.file), error.line or 0)))
@@ -184,7 +234,7 @@ async def import_files(
             *row_entries("lot", lots.changes, lot_ids, mode),
         ]
         await record_all(tx, entries, by=by)
-    return msgspec.structs.replace(report, details=tuple(lots.corrections))
+    return msgspec.structs.replace(report, details=(*lots.corrections, *lots.warnings))
 
 
 async def _lock_members(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> None:
@@ -241,7 +291,8 @@ async def _plan_lots(
     compared = {each.row.key: before[id_] for id_, each in every_changed.items()}
     rows = [each.row for each in new], [each.row for each in every_changed.values()]
     changes = RowChanges(sheet.name, *rows, [], unchanged, compared)
-    return LotPlan(changes, changed | {new_id("lot"): each for each in new}, restated, errors, corrections)
+    saved = changed | {new_id("lot"): each for each in new}
+    return LotPlan(changes, saved, restated, errors, corrections, await find_same_numbers(tx, new))
 
 
 def _read_units(sheet: Sheet[LotRow], catalogue: CataloguePlan, mode: Mode) -> Iterator[LotUnits]:
