@@ -290,9 +290,11 @@ async def test_random_reductions_and_cancellations_keep_money_exact(
     billing = Billing.MONTHLY if together else Billing.PER_ORDER
     if by_card:
         await scene.pay_by_card(GOOD)
-    on_credit = {} if by_card or chance.random() < 0.5 else {"fulfil": Fulfil.ON_ORDER, "credit_limit": "100000.00"}
+    change = BillingChange(billing=billing)
+    if not by_card and chance.random() < 0.5:
+        change = BillingChange(billing=billing, fulfil=Fulfil.ON_ORDER, credit_limit="100000.00")
     method = PaymentMethod.CARD if by_card else PaymentMethod.INVOICE
-    await scene.open(2160, payment_method=method, billing=BillingChange(billing=billing, **on_credit))
+    await scene.open(2160, payment_method=method, billing=change)
     orders = [await scene.place_order(scene.scope, mass_grams=chance.randint(20_000, 9_000_000)) for _ in range(4)]
     if was_paid := chance.random() < 0.8:
         await scene.pay(orders, days=31 if together else 0)

@@ -28,10 +28,10 @@ async def _paid(api: ApiClient, scene: Scene, body: dict[str, Any]) -> dict[str,
 async def test_a_reduction_is_made_once_per_key_without_the_right_to_refund(api: ApiClient, scene: Scene) -> None:
     order = await _paid(api, scene, MANUAL)
     assert order["fulfil_after"] == "manual"
-    path, headers = f"/v1/orders/{order['id']}/reduce", {"Idempotency-Key": "r-1"}
-    first = await api.post(path, {"quantity": "1.5"}, headers=headers)
+    path = f"/v1/orders/{order['id']}/reduce"
+    first = await api.post(path, {"quantity": "1.5"}, Idempotency_Key="r-1")
     assert (first.status_code, first.json()["quantity"]) == (200, "1.5")
-    repeated = await api.post(path, {"quantity": "1.5"}, headers=headers)
+    repeated = await api.post(path, {"quantity": "1.5"}, Idempotency_Key="r-1")
     assert (repeated.json(), repeated.headers["Idempotent-Replayed"]) == (first.json(), "true")
     assert await scene.fetchval("SELECT count(*) FROM order_reductions") == 1
     assert (await api.get(f"/v1/orders/{order['id']}")).json() == first.json()

@@ -134,14 +134,14 @@ class SupplyPage(DashboardPage, frozen=True):
 
 
 def _read_request(form: Form) -> ExportRequest:
-    chosen = {name: form.value(f"column_{name}") or None for name in FIELDS}
+    chosen = {name: value for name in FIELDS if (value := form.value(f"column_{name}"))}
     dates = form.value("dates")
     return ExportRequest(
         retirement_url=form.value("retirement_url") or None,
         holds_issued=form.is_checked("held"),
         dates=DateOrder(dates) if dates in set(DateOrder) else DateOrder.ISO,
         registry=form.value("registry"),
-        columns=Columns(**chosen) if all(chosen[name] for name in FIELDS if name != "retired_on") else None,
+        columns=Columns(**chosen) if set(FIELDS) - {"retired_on"} <= chosen.keys() else None,
     )
 
 
