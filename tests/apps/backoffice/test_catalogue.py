@@ -184,3 +184,31 @@ async def test_a_public_export_asks_for_what_it_does_not_say(olga: Person, shop:
     await olga.submit(f"{staged.headers['location']}/apply")
     assert await shop.fetchval("SELECT status FROM lots WHERE vintage = 2021") == "held"
     assert "of projects that are not in the catalogue: 1" in preview
+
+
+async def test_facts_of_a_project_and_a_lot_are_entered_in_forms(olga: Person, shop: Shop) -> None:
+    lot_id = await shop.supply("VCS1", 2021, 5)
+    project_id = await shop.fetchval("SELECT project_id FROM lots WHERE id = $1", lot_id)
+    before = await shop.fetchval("SELECT to_jsonb(projects) - 'details' FROM projects WHERE id = $1", project_id)
+    path, lot_path = f"/operator/live/supply/projects/{project_id}/facts", f"/operator/live/supply/lots/{lot_id}/facts"
+    facts = {"mechanism": "avoidance", "methodology": "ACM2", "sink": "biogenic", "durability_years": "40"}
+    ratings = "Example Ratings ; AA ; 2026-01-31 ; https://ratings.example/a"
+    staged = await olga.submit(path, **facts, ratings=f"{ratings}\r\n{ratings.replace('AA', 'B')}")
+    preview = words(await olga.get(staged.headers["location"]))
+    assert "projects.csv: 0 new, 1 changed" in preview
+    await olga.submit(f"{staged.headers['location']}/apply")
+    assert await shop.fetchval("SELECT details ->> 'sink' FROM projects WHERE id = $1", project_id) == "biogenic"
+    assert before == await shop.fetchval(
+        "SELECT to_jsonb(projects) - 'details' FROM projects WHERE id = $1", project_id
+    )
+    shown = (await olga.get(path)).text
+    assert "AA ; 2026-01-31 ; https://ratings.example/a\nExample Ratings ; B" in shown
+    staged = await olga.submit(lot_path, labels="icvcm_ccp ; Verra ; 2026-02-03", article_6="none")
+    assert "article 6 source" in words(await olga.get(staged.headers["location"])).lower()
+    told = {"article_6_source": "Kenya", "article_6_date": "2026-01-01"}
+    staged = await olga.submit(lot_path, labels="icvcm_ccp ; Verra ; 2026-02-03", article_6="none", **told)
+    await olga.submit(f"{staged.headers['location']}/apply")
+    assert "icvcm_ccp" in await shop.fetchval("SELECT facts FROM lots WHERE id = $1", lot_id)
+    # Unchanged forms change nothing.
+    staged = await olga.submit(lot_path, labels="icvcm_ccp ; Verra ; 2026-02-03", article_6="none", **told)
+    assert "0 changed" in words(await olga.get(staged.headers["location"]))
