@@ -15,7 +15,7 @@ from tonne.supply.stock.lots.public_exports import (
     KNOWN,
     Columns,
     ColumnsUnknown,
-    DateOrder,
+    ExportDates,
     ExportRequest,
     convert_export,
     recognise,
@@ -124,7 +124,7 @@ def test_acr_and_car_retirements() -> None:
         "Status Effective (GMT)": "6/14/2026",
         "Project ID": "ACR1129",
     }
-    [line] = lines_of(export(ACR, acr), ExportRequest(retirement_url=PAGE, dates=DateOrder.MONTH_FIRST))
+    [line] = lines_of(export(ACR, acr), ExportRequest(retirement_url=PAGE, dates=ExportDates.MONTH_FIRST))
     assert (line[1], line[-1]) == ("1129", "2026-06-14")
     assert "day or month may come first" in errors_of(export(ACR, acr), ExportRequest(retirement_url=PAGE))[0]
     car = {

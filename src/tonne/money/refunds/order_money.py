@@ -127,11 +127,13 @@ class OrderMoney(Struct):
 
     @property
     def is_gone(self) -> bool:
-        """Whether all that was paid for the order has gone back, up to what a card cannot be refunded."""
-        left = self.paid_minor - refunded(self.of_order())
+        """Whether all that was paid for the order as it is now has gone back, up to what a card cannot be refunded."""
+        taken_off = [each for each in self.of_order() if each.purpose is RefundPurpose.REDUCTION and each.is_active]
+        paid = self.paid_minor - sum(each.amount_minor for each in taken_off)
+        left = paid - refunded([each for each in self.of_order() if each not in taken_off])
         charge = self.paying
         unit = charge_unit(charge.currency) if charge is not None and charge.is_shared else 1
-        return self.paid_minor > 0 and left < unit
+        return paid > 0 and left < unit
 
 
 async def lock_money(tx: Connection, scope: Scope, order_id: str) -> OrderMoney | None:

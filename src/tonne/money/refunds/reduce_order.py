@@ -42,11 +42,19 @@ class ReductionRequest(Struct, frozen=True):
     reason: str | None = None
 
 
-class _Amounts(NamedTuple):
+class _OrderCost(NamedTuple):
     """What an order costs without and with tax, as it is billed. Without tax if it waits for an invoice."""
 
     net_minor: int
     tax_minor: int | None
+
+
+class _Change(NamedTuple):
+    """An order before and after its reduction, and what goes back."""
+
+    before: Order
+    after: Order
+    refund: Refund | None
 
 
 async def reduce_order(
@@ -89,7 +97,7 @@ async def reduce_order(
     await store_reduction(tx, reduced, reduction)
     await shrink_hold(tx, reduced)
     if invoice is not None:
-        await _credit(tx, invoice, order, reduced, reason=request.reason, refund_id=reduction.refund_id, by=by)
+        await _credit(tx, invoice, _Change(order, reduced, refund), reason=request.reason, by=by)
     await _record(tx, order, reduced, refund, reason=request.reason, by=by)
     return reduced
 
@@ -138,21 +146,21 @@ async def _reprice(tx: Connection, money: OrderMoney, invoice: Invoice | None, g
     )
 
 
-def _amounts(order: Order) -> _Amounts:
+def _amounts(order: Order) -> _OrderCost:
     total_minor = 0 if order.priced is None else order.priced.total_cost_minor
-    return _Amounts(total_minor + order.billing_adjustment_minor, order.tax.tax_minor)
+    return _OrderCost(total_minor + order.billing_adjustment_minor, order.tax.tax_minor)
 
 
-def _taken_off(order: Order, reduced: Order) -> _Amounts:
+def _taken_off(order: Order, reduced: Order) -> _OrderCost:
     before, after = _amounts(order), _amounts(reduced)
     is_taxed = before.tax_minor is not None and after.tax_minor is not None
-    return _Amounts(
+    return _OrderCost(
         before.net_minor - after.net_minor, (before.tax_minor or 0) - (after.tax_minor or 0) if is_taxed else None
     )
 
 
 async def _refund(
-    tx: Connection, money: OrderMoney, off: _Amounts, request: ReductionRequest, *, settings: Settings, by: By
+    tx: Connection, money: OrderMoney, off: _OrderCost, request: ReductionRequest, *, settings: Settings, by: By
 ) -> Refund | None:
     """What was paid for the part: never more than is left of the payment."""
     minor = min(off.net_minor + (off.tax_minor or 0), money.refundable_minor)
@@ -164,35 +172,37 @@ async def _refund(
     return await plan_refund(tx, money, asked, RefundPurpose.REDUCTION, settings=settings, by=by)
 
 
-async def _credit(
-    tx: Connection, invoice: Invoice, order: Order, reduced: Order, *, reason: str | None, refund_id: str | None, by: By
-) -> None:
-    """On its document, whether it is paid or not. What earlier credit notes took off is not credited again."""
+async def _credit(tx: Connection, invoice: Invoice, change: _Change, *, reason: str | None, by: By) -> None:
+    """What goes back, or of an order that is not paid what it lost."""
+    order, refund = change.before, change.refund
     billed = await find_billed_order(tx, invoice, order.key)
     if billed is None or billed.cancelled:
         return
-    part = _part(without(billed, (await credit_note_store.sum_credited(tx, invoice)).get(order.id)), order, reduced)
-    if part.total_minor:
+    left = without(billed, (await credit_note_store.sum_credited(tx, invoice)).get(order.id))
+    off = _taken_off(order, change.after)
+    total_minor = off.net_minor + (off.tax_minor or 0)
+    if order.payment_state is not PaymentState.UNPAID:
+        total_minor = 0 if refund is None else refund.amount_minor
+    total_minor = min(total_minor, left.total_minor)
+    if total_minor:
+        part = credit_in_part(left, total_minor)
+        if total_minor == off.net_minor + (off.tax_minor or 0):
+            part = _exactly(part, left, change)
+        refund_id = None if refund is None else refund.id
         cause = CreditCause.REDUCTION
         await issue_credit_note(tx, invoice, [part], cause=cause, reason=reason, by=by, refund_id=refund_id)
 
 
-def _part(left: BilledOrder, order: Order, reduced: Order) -> CreditedOrder:
-    """Exactly the tax and the net amount that the order lost, unless less is left on its document."""
-    off = _taken_off(order, reduced)
-    tax_minor = off.tax_minor or 0
-    total_minor = off.net_minor + tax_minor
-    if total_minor >= left.total_minor or tax_minor > (left.tax_minor or 0):
-        return credit_in_part(left, min(total_minor, left.total_minor))
-    before, after = order.priced, reduced.priced
+def _exactly(part: CreditedOrder, left: BilledOrder, change: _Change) -> CreditedOrder:
+    """With the tax that the order lost, and of the rest what it lost without the fee, if that much is left."""
+    off = _taken_off(change.before, change.after)
+    if (off.tax_minor or 0) > (left.tax_minor or 0) or off.net_minor > left.offset_minor + left.fee_minor:
+        return part
+    before, after = change.before.priced, change.after.priced
     offset_minor = 0 if before is None or after is None else before.offset_cost_minor - after.offset_cost_minor
     offset_minor = min(max(offset_minor, off.net_minor - left.fee_minor), off.net_minor, left.offset_minor)
-    return replace(
-        credit_in_part(left, total_minor),
-        offset_minor=offset_minor,
-        fee_minor=off.net_minor - offset_minor,
-        tax_minor=None if left.tax_minor is None else tax_minor,
-    )
+    tax_minor = None if left.tax_minor is None else off.tax_minor
+    return replace(part, offset_minor=offset_minor, fee_minor=off.net_minor - offset_minor, tax_minor=tax_minor)
 
 
 async def _record(

@@ -65,9 +65,10 @@ async def mark_paid(tx: Connection, order: model.Order, now: datetime) -> model.
     return await move_order(tx, paid, model.OrderStatus.PAID, now, next_attempt_at=order.due_at(now))
 
 
-def with_payment(order: model.Order) -> model.Order:
+def with_payment(order: model.Order, now: datetime) -> model.Order:
     """The order once its payment has arrived."""
-    return structs.replace(order, status=model.OrderStatus.PAID, payment_state=model.PaymentState.PAID)
+    paid = structs.replace(order, status=model.OrderStatus.PAID, payment_state=model.PaymentState.PAID)
+    return paid.with_window(now)
 
 
 class Transitions(msgspec.Struct, frozen=True):
@@ -91,12 +92,11 @@ async def move_orders(
     events: list[tuple[Scope, NewEvent]] = []
     for each in transitions:
         status, document = each.order.status, b""
-        for moved_to in each.steps:
-            step = moved_to.with_window(now) if moved_to.status is model.OrderStatus.PAID else moved_to
+        for step in each.steps:
             _check(status, step.status)
             status, document = step.status, order_document(step)
             events.append((step.scope, event_of(step, document)))
-        moves.append(store.Moved(step, each.order.status, document, each.next_attempt_at))
+        moves.append(store.Moved(each.steps[-1], each.order.status, document, each.next_attempt_at))
     if moves and len(await store.move_orders(tx, moves, now)) != len(moves):
         raise TransitionInvalid("An order was moved by another transaction, although it was locked.")
     if updated:

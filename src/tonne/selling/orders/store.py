@@ -92,7 +92,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::tim
      AS move (account_id, id, expected, status, document, next_attempt_at, payment_state, refunded_minor,
               failure_reason, cancellation_reason, supplied_on, fulfil_after)
 WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
-  AND NOT (orders.status = 'paid' AND move.status IN ('retiring', 'complete') AND move.fulfil_after > $7)
+  AND (orders.status <> 'paid' OR move.status = 'cancelled' OR coalesce(move.fulfil_after <= $7, true))
 RETURNING orders.id
 """
 

@@ -66,20 +66,20 @@ SELECT $1, $2, line.* FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint
 """  # noqa: S608 - a constant
 
 
-async def store_reduction(tx: Connection, reduced: Order, reduction: Reduction) -> None:
+async def store_reduction(tx: Connection, order: Order, reduction: Reduction) -> None:
     """Write a locked order that was reduced, with its lines."""
-    scope, key = reduced.scope, (reduced.scope.account_id, reduced.id)
+    scope, key = order.scope, (order.scope.account_id, order.id)
     await tx.execute(
         INSERT_REDUCTION, scope.account_id, scope.organisation_id, scope.mode, *parameters_of(reduction, _REDUCTION)
     )
-    await lock_pending(tx, reduced)
-    await count_lines(tx, reduced, times=-1)
+    await lock_pending(tx, order)
+    await count_lines(tx, order, times=-1)
     await tx.execute(DELETE_LINES, *key)
-    await tx.execute(INSERT_LINES, *key, *columns(reduced.lines, LINE_COLUMNS))
+    await tx.execute(INSERT_LINES, *key, *columns(order.lines, LINE_COLUMNS))
     names = "priced.quantity_grams, priced.offset_cost_minor, priced.commission_minor, priced.total_cost_minor, "
-    amounts = parameters_of(reduced, f"{names}billing_adjustment_minor, tax.tax_minor, refunded_minor")
-    await tx.execute(STORE_REDUCED, *key, *amounts, order_document(reduced))
-    await count_lines(tx, reduced, times=1)
+    amounts = parameters_of(order, f"{names}billing_adjustment_minor, tax.tax_minor, refunded_minor")
+    await tx.execute(STORE_REDUCED, *key, *amounts, order_document(order))
+    await count_lines(tx, order, times=1)
     await note_rewritten(tx, {Stream(scope.organisation_id, scope.mode)})
 
 

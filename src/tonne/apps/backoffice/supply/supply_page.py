@@ -18,7 +18,7 @@ from tonne.supply.stock import supply_reads
 from tonne.supply.stock.lots.export_lots import export_lots
 from tonne.supply.stock.lots.import_lots import as_lots_file
 from tonne.supply.stock.lots.lot_store import list_lots, list_project_lots, list_withdrawn_lots
-from tonne.supply.stock.lots.public_exports import FIELDS, Columns, ColumnsUnknown, DateOrder, ExportRequest
+from tonne.supply.stock.lots.public_exports import FIELDS, Columns, ColumnsUnknown, ExportDates, ExportRequest
 from tonne.supply.stock.supply_cover import ProjectCover, cover_of, read_sales
 
 PROJECTS_PER_PAGE = 50
@@ -139,7 +139,7 @@ def _read_request(form: Form) -> ExportRequest:
     return ExportRequest(
         retirement_url=form.value("retirement_url") or None,
         holds_issued=form.is_checked("held"),
-        dates=DateOrder(dates) if dates in set(DateOrder) else DateOrder.ISO,
+        dates=ExportDates(dates) if dates in set(ExportDates) else ExportDates.ISO,
         registry=form.value("registry"),
         columns=Columns(**chosen) if set(FIELDS) - {"retired_on"} <= chosen.keys() else None,
     )

@@ -23,7 +23,7 @@ from tonne.selling.catalogue.pictures.model import MAX_FILE_BYTES, Picture
 from tonne.selling.catalogue.pictures.pictures import PictureKind
 from tonne.selling.catalogue.pictures.store import PictureSubject, list_subjects
 from tonne.supply.stock.lots.import_lots import as_lots_file, import_files
-from tonne.supply.stock.lots.public_exports import FIELDS, Columns, DateOrder, ExportRequest
+from tonne.supply.stock.lots.public_exports import FIELDS, Columns, ExportDates, ExportRequest
 from tonne.supply.stock.vintages import sum_by_bundle
 
 # Corrections printed after an import.
@@ -79,7 +79,7 @@ def import_(mode: Mode, currency: str | None, *, allow_large_change: bool, sourc
 @click.option("--retirement-url", metavar="URL", help="Of an export: the page that shows its retirements as yours.")
 @click.option("--held", is_flag=True, help="Of an export: you hold all units in it that are not retired.")
 @click.option(
-    "--dates", type=EnumChoice(DateOrder), default=DateOrder.ISO.value, help="Of an export: how it writes dates."
+    "--dates", type=EnumChoice(ExportDates), default=ExportDates.ISO.value, help="Of an export: how it writes dates."
 )
 @click.option("--registry", default="", help="Of another file: the registry of its units.")
 @click.option("--column", "chosen", multiple=True, metavar="NAME=COLUMN", help=f"Of another file: {', '.join(FIELDS)}.")
@@ -89,7 +89,7 @@ def import_lots(
     *,
     retirement_url: str | None,
     held: bool,
-    dates: DateOrder,
+    dates: ExportDates,
     registry: str,
     chosen: tuple[str, ...],
     file: Path,

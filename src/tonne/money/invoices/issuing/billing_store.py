@@ -169,10 +169,10 @@ FROM old WHERE billing_groups.id = old.group_id RETURNING true
 """
 
 
-async def reduce_unbilled(tx: Connection, reduced: Order) -> bool:
-    """A locked order is billed with less. False if it does not wait for an invoice."""
+async def reduce_unbilled(tx: Connection, order: Order) -> bool:
+    """A locked order, which was reduced, is billed with less. False if it does not wait for an invoice."""
     names = "scope.account_id, id, priced.quantity_grams, priced.total_cost_minor, exact_cost, exact_fee"
-    return await tx.fetchval(REDUCE_UNBILLED, *parameters_of(reduced, names)) is True
+    return await tx.fetchval(REDUCE_UNBILLED, *parameters_of(order, names)) is True
 
 
 FIND_GROUP_OF = "SELECT group_id FROM unbilled_orders WHERE account_id = $1 AND order_id = $2"

@@ -22,7 +22,7 @@ _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _YEAR = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])")
 
 
-class DateOrder(StrEnum):
+class ExportDates(StrEnum):
     """How a file writes dates. 2026-03-01 is read whatever is chosen."""
 
     ISO = "iso"
@@ -30,7 +30,10 @@ class DateOrder(StrEnum):
     MONTH_FIRST = "mdy"
 
 
-_FORMATS = {DateOrder.DAY_FIRST: ("%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y"), DateOrder.MONTH_FIRST: ("%m/%d/%Y", "%m-%d-%Y")}
+_FORMATS = {
+    ExportDates.DAY_FIRST: ("%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y"),
+    ExportDates.MONTH_FIRST: ("%m/%d/%Y", "%m-%d-%Y"),
+}
 
 
 class Columns(Struct, frozen=True):
@@ -106,7 +109,7 @@ class ExportRequest(Struct, frozen=True, kw_only=True):
 
     retirement_url: str | None = None
     holds_issued: bool = False
-    dates: DateOrder = DateOrder.ISO
+    dates: ExportDates = ExportDates.ISO
     registry: str = ""
     columns: Columns | None = None
 
