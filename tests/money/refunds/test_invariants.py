@@ -25,8 +25,8 @@ BREACHES = [
     (
         "no more goes back for a reduction than it took off",
         (
-            "INSERT INTO order_reductions SELECT account_id, id, order_id, organisation_id, mode, 2, 1, 0, 0, false, false,"
-            " id, requested_by, created_at FROM refunds"
+            "INSERT INTO order_reductions SELECT account_id, id, order_id, organisation_id, mode, 2, 1, 0, 0, false, "
+            "false, id, requested_by, created_at FROM refunds"
         ),
     ),
     (
