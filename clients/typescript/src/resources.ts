@@ -975,7 +975,7 @@ export class OrdersResource {
    * seconds, and the order can no longer be cancelled or reduced. Only while it is `paid`. Releasing it again changes
    * nothing.
    */
-  createRelease(orderId: string, options: CallOptions = {}): Promise<models.Order> {
+  release(orderId: string, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/release`, {}, options);
   }
 
@@ -1027,7 +1027,7 @@ export class OrdersResource {
    * `quantity` is what is left of it, at the same prices. What was paid for the part is refunded, whether or not the
    * account may refund by API.
    */
-  createReduce(orderId: string, body: models.ReduceInput, options: CreateOptions = {}): Promise<models.Order> {
+  reduce(orderId: string, body: models.ReduceInput, options: CreateOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/reduce`, { body, repeat: "header" }, options);
   }
 

@@ -2447,7 +2447,7 @@ class AsyncOrdersResource:
         """
         return await self._caller.call(models.Order, "GET", f"/v1/orders/{segment('order_id', order_id)}", **options)
 
-    async def create_release(self, order_id: str, **options: Unpack[CallOptions]) -> models.Order:
+    async def release(self, order_id: str, **options: Unpack[CallOptions]) -> models.Order:
         """Release an order that waits until it is fulfilled.
 
         Ends the wait of `fulfil_after`: credits are allocated within seconds, and the order can no longer be
@@ -2530,7 +2530,7 @@ class AsyncOrdersResource:
             **options,
         )
 
-    async def create_reduce(
+    async def reduce(
         self,
         order_id: str,
         *,

@@ -2443,7 +2443,7 @@ class OrdersResource:
         """
         return self._caller.call(models.Order, "GET", f"/v1/orders/{segment('order_id', order_id)}", **options)
 
-    def create_release(self, order_id: str, **options: Unpack[CallOptions]) -> models.Order:
+    def release(self, order_id: str, **options: Unpack[CallOptions]) -> models.Order:
         """Release an order that waits until it is fulfilled.
 
         Ends the wait of `fulfil_after`: credits are allocated within seconds, and the order can no longer be
@@ -2524,7 +2524,7 @@ class OrdersResource:
             **options,
         )
 
-    def create_reduce(
+    def reduce(
         self,
         order_id: str,
         *,

@@ -52,7 +52,7 @@ def refund_routes(endpoints: RefundEndpoints, read_order: Endpoint) -> list[Rout
             TransitionInvalid,
             ReductionInvalid,
             operation_id="reduceOrder",
-            shows={"status": OrderStatus.PAID, "payment_state": PaymentState.PAID},
+            shows={"status": OrderStatus.PAID},
             body=ReduceIn,
             creates=Creation(read=read_order, parameter="order_id"),
         ),

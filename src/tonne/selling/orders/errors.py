@@ -37,7 +37,7 @@ class FulfilAfterInvalid(TonneError, kind=Kind.INVALID, code="fulfil_after_inval
     Send an earlier time in `fulfil_after`, or `manual`.
     """
 
-    message = 'fulfil_after is more than 90 days ahead. Send an earlier time, or "manual".'
+    message = 'The time in fulfil_after is more than 90 days ahead. Send an earlier one, or "manual".'
 
 
 class ReductionInvalid(TonneError, kind=Kind.INVALID, code="reduction_invalid"):
