@@ -333,7 +333,8 @@ def _payment_state(money: OrderMoney) -> PaymentState:
         return state
     if any(each.state is not DisputeState.WON for each in money.disputes_of(money.paying)):
         return PaymentState.DISPUTED
-    return PaymentState.REFUNDED if money.is_gone else PaymentState.PAID
+    # A gram of a tonne may cost nothing.
+    return PaymentState.REFUNDED if money.is_gone and money.order.amount_due_minor else PaymentState.PAID
 
 
 def _refunded_minor(money: OrderMoney) -> int:

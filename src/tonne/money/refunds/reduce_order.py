@@ -18,6 +18,8 @@ from tonne.money.refunds.order_money import OrderMoney, lock_money
 from tonne.money.refunds.request_refund import RefundRequest, plan_refund
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import note_rewritten
+from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import charge_unit, format_money, format_tonnes, tax_on
@@ -95,6 +97,7 @@ async def reduce_order(
         created_at=by.at,
     )
     await store_reduction(tx, reduced, reduction)
+    await note_rewritten(tx, {Stream(scope.organisation_id, scope.mode)})
     await shrink_hold(tx, reduced)
     if invoice is not None:
         await _credit(tx, invoice, _Change(order, reduced, refund), reason=request.reason, by=by)

@@ -6,6 +6,8 @@ from msgspec import structs
 
 from tonne.platform.db.database import Connection
 from tonne.platform.events.audit import record as audit
+from tonne.platform.events.log import note_rewritten
+from tonne.platform.events.notification import Stream
 from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.values.context import By, Scope, to_wire
 from tonne.selling.orders.errors import OrderFulfilled, TransitionInvalid
@@ -32,6 +34,7 @@ async def end_window(tx: Connection, order: Order, *, by: By) -> Order:
     """Of a locked order that waits."""
     released = structs.replace(order, fulfil_after=by.at, fulfil_manually=False)
     await store_window(tx, released, next_attempt_at=released.due_at(by.at))
+    await note_rewritten(tx, {Stream(order.scope.organisation_id, order.scope.mode)})
     await audit.record(
         tx,
         order.scope,

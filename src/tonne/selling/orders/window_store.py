@@ -5,8 +5,6 @@ from datetime import datetime
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns, parameters_of
-from tonne.platform.events.log import note_rewritten
-from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Scope
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.schemas import order_document
@@ -20,10 +18,9 @@ WHERE account_id = $1 AND id = $2
 
 
 async def store_window(tx: Connection, order: Order, *, next_attempt_at: datetime | None) -> None:
-    """Until when a locked order waits."""
+    """Until when a locked order waits. Call `note_rewritten` as well."""
     values = parameters_of(order, "scope.account_id, id, fulfil_after, fulfil_manually")
     await tx.execute(STORE_WINDOW, *values, order_document(order), next_attempt_at)
-    await note_rewritten(tx, {Stream(order.scope.organisation_id, order.scope.mode)})
 
 
 class Reduction(Struct, frozen=True, kw_only=True):
@@ -67,7 +64,7 @@ SELECT $1, $2, line.* FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint
 
 
 async def store_reduction(tx: Connection, order: Order, reduction: Reduction) -> None:
-    """Write a locked order that was reduced, with its lines."""
+    """Write a locked order that was reduced, with its lines. Call `note_rewritten` as well."""
     scope, key = order.scope, (order.scope.account_id, order.id)
     await tx.execute(
         INSERT_REDUCTION, scope.account_id, scope.organisation_id, scope.mode, *parameters_of(reduction, _REDUCTION)
@@ -80,7 +77,6 @@ async def store_reduction(tx: Connection, order: Order, reduction: Reduction) ->
     amounts = parameters_of(order, f"{names}billing_adjustment_minor, tax.tax_minor, refunded_minor")
     await tx.execute(STORE_REDUCED, *key, *amounts, order_document(order))
     await count_lines(tx, order, times=1)
-    await note_rewritten(tx, {Stream(scope.organisation_id, scope.mode)})
 
 
 SUM_REDUCED = """

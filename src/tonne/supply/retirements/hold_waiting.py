@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from tonne.platform.db.database import Connection
+from tonne.platform.events.log import note_rewritten
+from tonne.platform.events.notification import Stream
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import NOTICE_OF_RELEASE, Order, OrderStatus
@@ -33,6 +35,7 @@ async def hold_waiting(tx: Connection, orders: Sequence[Order], now: datetime) -
         until = _notice_at(order) if order.fulfil_manually else order.fulfil_after
         if order in noticed:
             await store_window(tx, structs.replace(order, fulfil_manually=False), next_attempt_at=order.fulfil_after)
+            await note_rewritten(tx, {Stream(order.scope.organisation_id, mode)})
         elif until is not None:
             until = min(until, now + RETRY) if order in short else until
             await postpone(tx, [order.key], OrderStatus.PAID, until)
