@@ -12,11 +12,12 @@ from dataclasses import asdict, replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
+from operator import itemgetter
 
 import asyncpg
 import msgspec
 
-from tonne.platform.db.database import Connection, columns
+from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quoted
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import RowChanges, Sheet, SheetFile, read_sheet
@@ -131,28 +132,30 @@ async def check_issued(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> 
     return [RowError(catalogue.projects.file, line, "offset_delivery", message) for line in lines]
 
 
-# Numbers of Verra's units run through all batches of a registrar, as far as is known.
-FIND_SAME_NUMBERS = """
-SELECT added.line, min(lots.serial) AS serial
-FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::integer[]) AS added (namespace, first, last, line)
-JOIN lots ON lots.first_number <= added.last AND lots.last_number >= added.first
-JOIN serial_blocks ON serial_blocks.number = lots.serial_block
-WHERE serial_blocks.namespace <> added.namespace
-  AND serial_blocks.namespace LIKE regexp_replace(added.namespace, '[^ ]+$', '') || '%'
-GROUP BY added.line ORDER BY added.line
+LIST_NUMBERS = """
+SELECT lots.first_number, lots.last_number, lots.serial, serial_blocks.namespace
+FROM serial_blocks JOIN lots ON lots.serial_block = serial_blocks.number
+WHERE serial_blocks.namespace LIKE 'VERRA %' ORDER BY lots.first_number
 """
 
 
 async def find_same_numbers(tx: Connection, lines: Sequence[LotUnits]) -> list[str]:
-    """For people: new lots of Verra with numbers that a lot of another batch has. They may be the same credits."""
+    """For people: new lots of Verra with numbers of another batch. They may be the same credits.
+
+    Numbers run through all batches of a registrar, as far as is known.
+    """
     verra = [each for each in lines if each.units.grammar == "verra"]
-    if not verra:
-        return []
-    found = await tx.fetch(FIND_SAME_NUMBERS, *columns(verra, "units.namespace, units.first, units.last, row.line"))
-    return [
-        f"Line {row['line']}: {row['serial']} has some of its numbers in another batch. Check that these are two runs."
-        for row in found
-    ]
+    by_registrar: defaultdict[str, list[asyncpg.Record]] = defaultdict(list)
+    for lot in await tx.fetch(LIST_NUMBERS) if verra else ():
+        by_registrar[lot["namespace"].rpartition(" ")[0]].append(lot)
+    found = []
+    for row, units in verra:
+        lots = by_registrar[units.namespace.rpartition(" ")[0]]
+        i = bisect_right(lots, units.last, key=itemgetter("first_number")) - 1
+        if i >= 0 and lots[i]["last_number"] >= units.first and lots[i]["namespace"] != units.namespace:
+            message = "has some of its numbers in another batch. Check that these are two runs."
+            found.append(f"Line {row.line}: {lots[i]['serial']} {message}")
+    return found
 
 
 # New lots, and projects that a bundle did not have before.
