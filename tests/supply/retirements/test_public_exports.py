@@ -4,6 +4,7 @@ import csv
 import io
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.command import Operator
@@ -155,6 +156,8 @@ def test_an_unknown_file_needs_its_columns_to_be_chosen() -> None:
         convert_export(file, ExportRequest(holds_issued=True), PROJECTS)
     assert raised.value.header == ("No", "Code", "Period", "Tonnes")
     chosen = ExportRequest(holds_issued=True, registry="Verra", columns=Columns("No", "Code", "Period", "Tonnes"))
+    wrong = msgspec.structs.replace(chosen, columns=Columns("Number", "Code", "Period", "Tonnes"))
+    assert "no column “Number”" in errors_of(file, wrong)[0]
     [line] = lines_of(file, chosen)
     assert line[:6] == ["Verra", "VCS191", "2008", RETIRED["Serial Number"], "100", "held"]
 

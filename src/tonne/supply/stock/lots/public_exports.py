@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quoted
@@ -172,6 +173,10 @@ def convert_export(file: SheetFile, request: ExportRequest, projects: Sequence[t
     if columns is None or not registry:
         message = "these are not the columns of lots.csv or of a known export: choose the registry and its columns."
         raise ColumnsUnknown([RowError(file.name, 1, None, message)], header)
+    names = {name.lower() for name in header}
+    for chosen in filter(None, msgspec.structs.astuple(columns)):
+        if chosen.lower() not in names:
+            raise ColumnsUnknown([RowError(file.name, 1, None, f"there is no column {quoted(chosen)}.")], header)
     lines = _Lines(file.name, request, [each for each in projects if registry_id(each[0]) == registry_id(registry)])
     out = io.StringIO(newline="")
     writer = csv.writer(out)
