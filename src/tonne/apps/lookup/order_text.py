@@ -34,6 +34,8 @@ _EVENTS = {
     "order.failed": "Failed",
     "order.payment_updated": "The payment changed",
     "order.person_erased": "The data of a person was erased",
+    "order.reduced": "Reduced",
+    "order.released": "Released: waits no longer",
 }
 # Hints for operators with a shell, such as " (`tonne catalogue import`)".
 _COMMAND = re.compile(r" \(`[^)]*\)")
