@@ -309,7 +309,7 @@ async def test_random_reductions_and_cancellations_keep_money_exact(
         await scene.check_kept(order)
     await scene.check_money()
     reductions = await scene.fetchval("SELECT count(*) FROM order_reductions")
-    assert reductions > 3 or not was_paid
+    assert reductions or not was_paid
 
 
 def test_no_part_of_a_reduced_price_is_larger_than_before() -> None:
