@@ -56,7 +56,7 @@ FIELDS = {
     "article_6": FactField("Article 6", choices=("none", "authorised", "adjusted")),
     "article_6_uses": FactField("Authorised uses", "ndc, international or other: one a line.", is_long=True),
     "article_6_source": FactField("Who says so about Article 6"),
-    "article_6_date": FactField("Since when", _DAY),
+    "article_6_date": FactField("As of, for Article 6", _DAY),
     "verifying_body": FactField("Verifier"),
     "verified_on": FactField("Date of the report", _DAY),
     "facts_source": FactField("Source of the other facts", "Who says so."),
