@@ -24,6 +24,8 @@ ACTIONS = frozenset(
             "export",
             "pay",
             "quote",
+            "reduce",
+            "release",
             "retire",
         ),
         *("retry-now", "rewind", "rotate", "rotate-secret", "settle-invoice", "skip", "test"),

@@ -25,6 +25,9 @@ REWRITTEN = {
     ("STORE_BILLED", "show_billed"),
     ("SET_EMAIL", "correct_email"),
     ("STORE_DOCUMENTS", "rewrite_urls_any_account"),
+    ("STORE_WINDOW", "end_window"),
+    ("STORE_WINDOW", "hold_waiting"),
+    ("STORE_REDUCED", "reduce_order"),
 }
 # The function that calls it appends the event.
 EVENT_OF_CALLER = {("ERASE_PERSON", "_erase_order"): "erase_order"}

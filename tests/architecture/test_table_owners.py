@@ -48,9 +48,10 @@ def test_tables_are_read_only_by_their_owner_and_by_packages_after_it() -> None:
     assert wrong == UPWARD_READS, "(module, table of a package after its own)"
 
 
-def test_orders_are_written_and_locked_by_three_modules() -> None:
+def test_orders_are_written_and_locked_by_four_modules() -> None:
     writers = {statement.module.name for statement in statements() if "orders" in statement.changed_tables}
-    assert writers == {f"src/tonne/selling/orders/{name}.py" for name in ("placing/insert_store", "queue", "store")}
+    names = ("placing/insert_store", "queue", "store", "window_store")
+    assert writers == {f"src/tonne/selling/orders/{name}.py" for name in names}
 
 
 def test_the_documentation_lists_the_owners() -> None:

@@ -36,6 +36,7 @@ ACROSS_ACCOUNTS = {
     "money/invoices/issuing/issue_documents.py": "a job of the worker",
     "money/refunds/disputes/decide_tax.py": "the operator's: a dispute may be about orders of an invoice",
     "money/refunds/correct_documents.py": "an invoice may bill several accounts of its organisation",
+    "money/refunds/reduce_order.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/originals/originals.py": "an invoice may bill several accounts; also a job",
     "money/invoices/originals/invoice_state.py": "what an invoice received, which may bill several accounts",
     "money/invoices/originals/render_documents.py": "a job of the worker",

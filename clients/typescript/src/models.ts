@@ -66,7 +66,7 @@ export interface OrderEventData {
   order: Order;
 }
 
-/** Every field is always present, but for the last eight. What is not known yet is null or an empty list. */
+/** Every field is always present, but for the last nine. What is not known yet is null or an empty list. */
 export interface Order {
   /** Id of the order. */
   id: string;
@@ -171,6 +171,11 @@ export interface Order {
    * retired in advance. Present only once complete. Another certificate does not change it.
    */
   supplied_on?: string | undefined;
+  /**
+   * No credits are allocated before: until then a paid order can be cancelled, reduced and released. A time, or
+   * `manual`: until it is released. Present only if it waits, or has waited.
+   */
+  fulfil_after?: string | undefined;
 }
 
 /** What was requested. */
@@ -368,6 +373,38 @@ export interface OrderPaymentUpdatedEvent {
 export interface OrderPersonErasedEvent {
   /** Tells the members of WebhookEvent apart. */
   event_type: "order.person_erased";
+  /** Version of the format. */
+  api_version: string;
+  /** Id of the event. */
+  event_id: string;
+  /** Account of the event. */
+  account_id: string;
+  /** Strictly increasing per account. A time in milliseconds. */
+  sequence: string;
+  /** The subject of the event. */
+  data: OrderEventData;
+}
+
+/** A part of a paid order was cancelled, before it was fulfilled. `quantity`, costs and `bundles` are the new ones. */
+export interface OrderReducedEvent {
+  /** Tells the members of WebhookEvent apart. */
+  event_type: "order.reduced";
+  /** Version of the format. */
+  api_version: string;
+  /** Id of the event. */
+  event_id: string;
+  /** Account of the event. */
+  account_id: string;
+  /** Strictly increasing per account. A time in milliseconds. */
+  sequence: string;
+  /** The subject of the event. */
+  data: OrderEventData;
+}
+
+/** A paid order was released: it no longer waits. Only on request, not when its `fulfil_after` passes. */
+export interface OrderReleasedEvent {
+  /** Tells the members of WebhookEvent apart. */
+  event_type: "order.released";
   /** Version of the format. */
   api_version: string;
   /** Id of the event. */
@@ -754,6 +791,12 @@ export interface OrderByEstimateInput {
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
+  /**
+   * Allocate no credits before: until then the order can be cancelled and reduced once it is paid. A time at most 90
+   * days ahead, or `manual`: until you release it, at most 90 days after the payment. Omit it for the account's
+   * setting.
+   */
+  fulfil_after?: string | null | undefined;
   /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -907,6 +950,12 @@ export interface OrderByMassInput {
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
+  /**
+   * Allocate no credits before: until then the order can be cancelled and reduced once it is paid. A time at most 90
+   * days ahead, or `manual`: until you release it, at most 90 days after the payment. Omit it for the account's
+   * setting.
+   */
+  fulfil_after?: string | null | undefined;
   /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -957,6 +1006,12 @@ export interface OrderByValueInput {
   external_id?: string | null | undefined;
   /** Printed on invoices, such as a purchase order number. */
   reference?: string | null | undefined;
+  /**
+   * Allocate no credits before: until then the order can be cancelled and reduced once it is paid. A time at most 90
+   * days ahead, or `manual`: until you release it, at most 90 days after the payment. Omit it for the account's
+   * setting.
+   */
+  fulfil_after?: string | null | undefined;
   /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
@@ -1181,13 +1236,14 @@ export interface CreditNote {
   reason: string | null;
 }
 
-export type CreditCause = "cancellation" | "correction" | "dispute" | "refund";
+export type CreditCause = "cancellation" | "correction" | "dispute" | "reduction" | "refund";
 
 export interface CancelInput {
   /** Why the order is cancelled. Stored, and sent to those who were mailed its invoice. */
   reason?: string | null | undefined;
   /**
-   * Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default: `false`.
+   * Also cancel an order that is paid, and refund the payment. Only before its `fulfil_after`, or if the account may
+   * refund by API. Default: `false`.
    */
   refund?: boolean | undefined;
   /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
@@ -1199,9 +1255,19 @@ export interface HelperCancelInput {
   /** Why the order is cancelled. Stored, and sent to those who were mailed its invoice. */
   reason?: string | null | undefined;
   /**
-   * Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default: `false`.
+   * Also cancel an order that is paid, and refund the payment. Only before its `fulfil_after`, or if the account may
+   * refund by API. Default: `false`.
    */
   refund?: boolean | undefined;
+}
+
+export interface ReduceInput {
+  /** The new quantity of the order in tonnes, less than it has. */
+  quantity: Decimal;
+  /** Why. On the credit note. */
+  reason?: string | null | undefined;
+  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  client_account?: ClientAccountInput | null | undefined;
 }
 
 export interface RefundInput {
@@ -3800,7 +3866,7 @@ export interface WebhookInput {
 }
 
 /** New types may be added: ignore those that you do not know. */
-export type EventType = "allocation.new" | "allocation.retired" | "certificate.replaced" | "invoice.cancelled" | "invoice.credited" | "invoice.issued" | "invoice.overdue" | "invoice.paid" | "order.cancelled" | "order.completed" | "order.failed" | "order.paid" | "order.payment_updated" | "order.person_erased" | "order.placed" | "order.received" | "order.retiring" | "refund.cancelled" | "refund.failed" | "refund.requested" | "refund.succeeded" | "webhook.test";
+export type EventType = "allocation.new" | "allocation.retired" | "certificate.replaced" | "invoice.cancelled" | "invoice.credited" | "invoice.issued" | "invoice.overdue" | "invoice.paid" | "order.cancelled" | "order.completed" | "order.failed" | "order.paid" | "order.payment_updated" | "order.person_erased" | "order.placed" | "order.received" | "order.reduced" | "order.released" | "order.retiring" | "refund.cancelled" | "refund.failed" | "refund.requested" | "refund.succeeded" | "webhook.test";
 
 export interface Webhook {
   /** The id of the webhook. */
@@ -4524,7 +4590,7 @@ export interface ErasureCounts {
 }
 
 /** One of these, by `event_type`. */
-export type WebhookEvent = OrderReceivedEvent | OrderPlacedEvent | OrderPaidEvent | OrderRetiringEvent | OrderCancelledEvent | OrderFailedEvent | OrderCompletedEvent | OrderPaymentUpdatedEvent | OrderPersonErasedEvent | AllocationNewEvent | AllocationRetiredEvent | InvoiceIssuedEvent | InvoiceOverdueEvent | InvoicePaidEvent | InvoiceCreditedEvent | InvoiceCancelledEvent | RefundRequestedEvent | RefundSucceededEvent | RefundFailedEvent | RefundCancelledEvent | CertificateReplacedEvent | WebhookTestEvent;
+export type WebhookEvent = OrderReceivedEvent | OrderPlacedEvent | OrderPaidEvent | OrderRetiringEvent | OrderCancelledEvent | OrderFailedEvent | OrderCompletedEvent | OrderPaymentUpdatedEvent | OrderPersonErasedEvent | OrderReducedEvent | OrderReleasedEvent | AllocationNewEvent | AllocationRetiredEvent | InvoiceIssuedEvent | InvoiceOverdueEvent | InvoicePaidEvent | InvoiceCreditedEvent | InvoiceCancelledEvent | RefundRequestedEvent | RefundSucceededEvent | RefundFailedEvent | RefundCancelledEvent | CertificateReplacedEvent | WebhookTestEvent;
 
 /** Stable. New codes may be added. */
-export type ErrorCode = "account_closed" | "account_idempotency_already_exists" | "account_not_found" | "account_scope_incorrect" | "account_suspended" | "address_not_found" | "airport_invalid" | "airport_route_required" | "already_paid" | "amount_out_of_bounds" | "analytics_grouping_invalid" | "analytics_metadata_key_not_ready" | "analytics_metadata_key_unknown" | "analytics_too_many_groups" | "api_key_ended" | "api_key_limit_reached" | "api_key_not_found" | "audit_log_not_available" | "below_minimum_order" | "beneficiary_retired" | "billing_invalid" | "body_too_large" | "bundle_not_found" | "bundle_not_offered" | "bundle_selection_bundle_invalid" | "bundle_selection_ratios_invalid" | "bundle_selection_ratios_invalid_format" | "bundle_sold_out" | "buyer_invalid" | "certificate_not_available" | "certificate_not_valid" | "charge_too_small" | "charge_under_way" | "checkout_amount_missing" | "checkout_not_found" | "credit_note_not_found" | "currency_unknown" | "destination_location_code_invalid" | "distance_invalid" | "emission_factor_id_invalid" | "emission_factor_not_found" | "emission_factor_unit_mismatch" | "estimate_country_invalid" | "estimate_idempotency_already_exists" | "estimate_mass_invalid" | "estimate_not_found" | "estimate_version_not_found" | "event_not_found" | "event_not_parked" | "event_sequence_invalid" | "events_removed" | "exchange_rate_not_found" | "form_invalid" | "handle_not_unique" | "hold_quota_exceeded" | "insufficient_available_quantity" | "internal_error" | "invoice_not_available" | "invoice_not_open" | "key_account_not_allowed" | "key_network_not_allowed" | "key_permission_missing" | "key_restriction_invalid" | "key_right_invalid" | "key_rights_exceeded" | "live_account_required" | "locode_not_found" | "logo_invalid" | "media_type_invalid" | "method_not_allowed" | "name_invalid" | "nothing_to_dispute" | "nothing_to_refund" | "offset_link_amount_invalid" | "offset_link_expiry_invalid" | "offset_link_not_found" | "offset_link_not_open" | "offset_link_not_payable" | "order_not_found" | "order_paid_by_card" | "order_paid_by_invoice" | "order_quantity_invalid" | "order_transition_invalid" | "order_value_invalid" | "pagination_cursor_invalid" | "pagination_limit_invalid" | "payment_not_found" | "person_in_use" | "person_invalid" | "persons_not_allowed" | "port_not_found" | "price_rounds_to_zero" | "price_unavailable" | "project_not_found" | "quote_expired" | "quote_mismatch" | "quote_not_found" | "quote_used" | "rate_limited" | "redirect_url_refused" | "refund_amount_invalid" | "refund_exceeds_paid" | "refund_not_allowed" | "request_timeout" | "route_not_found" | "service_held" | "service_unavailable" | "signing_unavailable" | "slug_limit_reached" | "slug_reserved" | "slug_taken" | "source_location_code_invalid" | "spending_limit_reached" | "supply_short" | "sustainability_page_exists" | "sustainability_page_not_found" | "sustainability_page_slug_not_unique" | "tax_profile_not_available" | "time_range_invalid" | "transaction_factor_not_found" | "unauthorised" | "unsupported_image_format" | "validation_error" | "webhook_account_invalid" | "webhook_limit_reached" | "webhook_not_found" | "webhook_overlap_promised" | "webhook_rewind_invalid" | "webhook_url_invalid";
+export type ErrorCode = "account_closed" | "account_idempotency_already_exists" | "account_not_found" | "account_scope_incorrect" | "account_suspended" | "address_not_found" | "airport_invalid" | "airport_route_required" | "already_paid" | "amount_out_of_bounds" | "analytics_grouping_invalid" | "analytics_metadata_key_not_ready" | "analytics_metadata_key_unknown" | "analytics_too_many_groups" | "api_key_ended" | "api_key_limit_reached" | "api_key_not_found" | "audit_log_not_available" | "below_minimum_order" | "beneficiary_retired" | "billing_invalid" | "body_too_large" | "bundle_not_found" | "bundle_not_offered" | "bundle_selection_bundle_invalid" | "bundle_selection_ratios_invalid" | "bundle_selection_ratios_invalid_format" | "bundle_sold_out" | "buyer_invalid" | "certificate_not_available" | "certificate_not_valid" | "charge_too_small" | "charge_under_way" | "checkout_amount_missing" | "checkout_not_found" | "credit_note_not_found" | "currency_unknown" | "destination_location_code_invalid" | "distance_invalid" | "emission_factor_id_invalid" | "emission_factor_not_found" | "emission_factor_unit_mismatch" | "estimate_country_invalid" | "estimate_idempotency_already_exists" | "estimate_mass_invalid" | "estimate_not_found" | "estimate_version_not_found" | "event_not_found" | "event_not_parked" | "event_sequence_invalid" | "events_removed" | "exchange_rate_not_found" | "form_invalid" | "fulfil_after_invalid" | "handle_not_unique" | "hold_quota_exceeded" | "insufficient_available_quantity" | "internal_error" | "invoice_not_available" | "invoice_not_open" | "key_account_not_allowed" | "key_network_not_allowed" | "key_permission_missing" | "key_restriction_invalid" | "key_right_invalid" | "key_rights_exceeded" | "live_account_required" | "locode_not_found" | "logo_invalid" | "media_type_invalid" | "method_not_allowed" | "name_invalid" | "nothing_to_dispute" | "nothing_to_refund" | "offset_link_amount_invalid" | "offset_link_expiry_invalid" | "offset_link_not_found" | "offset_link_not_open" | "offset_link_not_payable" | "order_fulfilled" | "order_not_found" | "order_paid_by_card" | "order_paid_by_invoice" | "order_quantity_invalid" | "order_transition_invalid" | "order_value_invalid" | "pagination_cursor_invalid" | "pagination_limit_invalid" | "payment_not_found" | "person_in_use" | "person_invalid" | "persons_not_allowed" | "port_not_found" | "price_rounds_to_zero" | "price_unavailable" | "project_not_found" | "quote_expired" | "quote_mismatch" | "quote_not_found" | "quote_used" | "rate_limited" | "redirect_url_refused" | "reduction_invalid" | "refund_amount_invalid" | "refund_exceeds_paid" | "refund_not_allowed" | "request_timeout" | "route_not_found" | "service_held" | "service_unavailable" | "signing_unavailable" | "slug_limit_reached" | "slug_reserved" | "slug_taken" | "source_location_code_invalid" | "spending_limit_reached" | "supply_short" | "sustainability_page_exists" | "sustainability_page_not_found" | "sustainability_page_slug_not_unique" | "tax_profile_not_available" | "time_range_invalid" | "transaction_factor_not_found" | "unauthorised" | "unsupported_image_format" | "validation_error" | "webhook_account_invalid" | "webhook_limit_reached" | "webhook_not_found" | "webhook_overlap_promised" | "webhook_rewind_invalid" | "webhook_url_invalid";

@@ -971,6 +971,15 @@ export class OrdersResource {
   }
 
   /**
+   * Release an order that waits until it is fulfilled. Ends the wait of `fulfil_after`: credits are allocated within
+   * seconds, and the order can no longer be cancelled or reduced. Only while it is `paid`. Releasing it again changes
+   * nothing.
+   */
+  release(orderId: string, options: CallOptions = {}): Promise<models.Order> {
+    return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/release`, {}, options);
+  }
+
+  /**
    * Place up to 100 orders at once. Takes orders by estimate, by mass and by value. Each is placed or refused on its
    * own, and has its own result with the status code that it would have got alone. An order that is refused does not
    * affect the others. Repeating a batch with the same keys returns the original orders in their current state, and
@@ -1006,11 +1015,20 @@ export class OrdersResource {
   /**
    * Cancel an order. Orders with the status `received` or `placed` can be cancelled. If a payment races the
    * cancellation, exactly one of them wins. A captured charge is refunded. With `refund`, also an order that is `paid`
-   * can be cancelled: what was paid is refunded. The account must be allowed to refund by API. From `retiring` on, no
-   * order can be cancelled.
+   * can be cancelled: what was paid is refunded. Before its `fulfil_after` every account may do so, later only one that
+   * may refund by API. From `retiring` on, no order can be cancelled.
    */
   cancel(orderId: string, body: models.CancelInput = {}, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/cancel`, { body }, options);
+  }
+
+  /**
+   * Reduce an order that waits until it is fulfilled. Takes a part off a `paid` order before its `fulfil_after`:
+   * `quantity` is what is left of it, at the same prices. What was paid for the part is refunded, whether or not the
+   * account may refund by API.
+   */
+  reduce(orderId: string, body: models.ReduceInput, options: CreateOptions = {}): Promise<models.Order> {
+    return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/reduce`, { body, repeat: "header" }, options);
   }
 
   /**

@@ -165,3 +165,50 @@ async def test_a_picture_is_uploaded_and_removed(olga: Person, shop: Shop) -> No
     removed = await olga.submit(f"{path}/remove", subject=subject)
     assert removed.headers["location"].endswith("?done=picture_removed")
     assert await shop.fetchval("SELECT count(*) FROM pictures") == 0
+
+
+async def test_a_public_export_asks_for_what_it_does_not_say(olga: Person, shop: Shop) -> None:
+    supply = "/operator/live/supply"
+    rows = "No,Code,Year,Tonnes\nB-9 1–10,VCS1,2021,10\nB-8 1–10,VCS77,2021,10\n"
+    asked = await upload(olga, supply, f"{supply}/import", ("lots", "e.csv", rows))
+    page = words(asked)
+    assert "these are not the columns of lots.csv or of a known export" in page
+    assert "Column of the serial" in page
+    chosen = {"registry": "Our Registry", "column_serial": "No", "column_project": "Code"}
+    chosen |= {"column_vintage": "Year", "column_quantity": "Tonnes"}
+    unsaid = words(await upload(olga, supply, f"{supply}/import", ("lots", "e.csv", rows), **chosen))
+    assert "nobody said that you hold these units: 1" in unsaid
+    staged = await upload(olga, supply, f"{supply}/import", ("lots", "e.csv", rows), held="1", **chosen)
+    preview = words(await olga.get(staged.headers["location"]))
+    assert "1 new" in preview
+    await olga.submit(f"{staged.headers['location']}/apply")
+    assert await shop.fetchval("SELECT status FROM lots WHERE vintage = 2021") == "held"
+    assert "of projects that are not in the catalogue: 1" in preview
+
+
+async def test_facts_of_a_project_and_a_lot_are_entered_in_forms(olga: Person, shop: Shop) -> None:
+    lot_id = await shop.supply("VCS1", 2021, 5)
+    project_id = await shop.fetchval("SELECT project_id FROM lots WHERE id = $1", lot_id)
+    before = await shop.fetchval("SELECT to_jsonb(projects) - 'details' FROM projects WHERE id = $1", project_id)
+    path, lot_path = f"/operator/live/supply/projects/{project_id}/facts", f"/operator/live/supply/lots/{lot_id}/facts"
+    facts = {"mechanism": "avoidance", "methodology": "ACM2", "sink": "biogenic", "durability_years": "40"}
+    ratings = "Example Ratings ; AA ; 2026-01-31 ; https://ratings.example/a"
+    staged = await olga.submit(path, **facts, ratings=f"{ratings}\r\n{ratings.replace('AA', 'B')}")
+    preview = words(await olga.get(staged.headers["location"]))
+    assert "projects.csv: 0 new, 1 changed" in preview
+    await olga.submit(f"{staged.headers['location']}/apply")
+    assert await shop.fetchval("SELECT details ->> 'sink' FROM projects WHERE id = $1", project_id) == "biogenic"
+    assert before == await shop.fetchval(
+        "SELECT to_jsonb(projects) - 'details' FROM projects WHERE id = $1", project_id
+    )
+    shown = (await olga.get(path)).text
+    assert "AA ; 2026-01-31 ; https://ratings.example/a\nExample Ratings ; B" in shown
+    staged = await olga.submit(lot_path, labels="icvcm_ccp ; Verra ; 2026-02-03", article_6="none")
+    assert "article_6_source" in words(await olga.get(staged.headers["location"]))
+    told = {"article_6_source": "Kenya", "article_6_date": "2026-01-01"}
+    staged = await olga.submit(lot_path, labels="icvcm_ccp ; Verra ; 2026-02-03", article_6="none", **told)
+    await olga.submit(f"{staged.headers['location']}/apply")
+    assert "icvcm_ccp" in await shop.fetchval("SELECT facts FROM lots WHERE id = $1", lot_id)
+    # Unchanged forms change nothing.
+    staged = await olga.submit(lot_path, labels="icvcm_ccp ; Verra ; 2026-02-03", article_6="none", **told)
+    assert "Nothing would change" in words(await olga.get(staged.headers["location"]))

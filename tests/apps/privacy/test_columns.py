@@ -136,6 +136,7 @@ KEPT = {
         "beneficiary_kind bundle_selection cancellation_reason exchange_rate_source failure_reason hold_reason": SELLER,
         "language tax_treatment type payment_state placed_by_key quantity_trunc quote_id": SELLER,
     },
+    "order_reductions": {"actor refund_id": "the actor, as in the audit log"},
     "organisation_admins": {"email": ADDRESS_IN_USE},
     "organisation_modes": {"default_bundle_selection": OWN},
     "organisations": {"address name": OWN, "closed_reason": OPERATOR},
@@ -174,7 +175,7 @@ KEPT = {
     "simulated_disputes": {"reason reference": GATEWAY},
     "simulated_refunds": {"later reference": GATEWAY},
     "supply_holds": {
-        "trust": SERVICE,
+        "trust kind": SERVICE,
         "client_hash email_hash": "hashes of a network and of an e-mail address, deleted within the hour",
     },
     "statement_uploads": {

@@ -285,6 +285,31 @@ async def test_a_refund_needs_the_permission_of_the_account_and_is_made_once(
     assert (order["status"], order["cancellation_reason"]) == ("cancelled", "requested_by_client")
 
 
+async def test_an_order_that_waits_is_reduced_cancelled_or_released_without_the_permission(
+    ann: Person, api: ApiClient, base: str
+) -> None:
+    account = f"{base}/accounts/{(await api.get('/v1/account')).json()['id']}"
+    orders = [f"{base}/orders/{(await api.order(fulfil_after='manual'))['id']}" for _ in range(2)]
+    for path in orders:
+        assert "can be reduced" in (await ann.get(f"{path}/reduce")).text
+        await ann.submit(f"{path}/test-helpers/settle-invoice")
+        assert "This order waits until you release it" in (await ann.get(path)).text
+    path, other = orders
+    assert "such as 2.5" in (await ann.submit(f"{path}/reduce", quantity="x", reason="")).text
+    assert "Send a smaller quantity" in (await ann.submit(f"{path}/reduce", quantity="3", reason="Less")).text
+    answer = await ann.submit(f"{path}/reduce", quantity="0.25", reason="Less")
+    assert answer.headers["location"] == f"{path}?done=order_reduced"
+    assert "0.25 t" in (await ann.get(path)).text
+    assert "to the bank account that paid" in (await ann.get(f"{path}/cancel")).text
+    answer = await ann.submit(f"{path}/cancel", reason="Not needed", refund="1")
+    assert answer.headers["location"] == f"{path}?done=order_cancelled"
+    answer = await ann.submit(f"{other}/release")
+    assert answer.headers["location"] == f"{other}?done=order_released"
+    assert "This order waits" not in (await ann.get(other)).text
+    assert (await ann.submit(f"{other}/cancel", reason="No", refund="1")).status_code == 422
+    assert "a whole number of hours" in (await ann.submit(account, fulfil_delay_h="-1")).text
+
+
 async def test_mails_are_sent_again(ann: Person, api: ApiClient, services: Services, world: World, base: str) -> None:
     await execute(
         services,

@@ -16,10 +16,10 @@ NAMED = "a hold names the order of its checkout"
 COUNTED = "the counts of offset links match the paid orders"
 
 _HOLD = """
-INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, trust,
+INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, kind, trust,
                           order_id, client_hash, quantity_grams, reserved_grams, charges_before, expires_at)
 SELECT account_id, id, 'bun_1', (SELECT min(project_id) FROM lots WHERE lots.mode = checkouts.mode), organisation_id,
-       mode, 'anonymous', {order_id}, sha256(''), 1, 1, 1, {expires_at}
+       mode, 'checkout', 'anonymous', {order_id}, sha256(''), 1, 1, 1, {expires_at}
 FROM checkouts
 """
 

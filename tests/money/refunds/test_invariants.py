@@ -23,6 +23,13 @@ BREACHES = [
     ("an order's refunded amount is the sum of its refunds", "UPDATE orders SET refunded_minor = 1"),
     ("every refund is credited on the document of its order", "DELETE FROM credit_note_orders"),
     (
+        "no more goes back for a reduction than it took off",
+        (
+            "INSERT INTO order_reductions SELECT account_id, id, order_id, organisation_id, mode, 2, 1, 0, 0, false, "
+            "false, id, requested_by, created_at FROM refunds"
+        ),
+    ),
+    (
         "an order's payment state agrees with its disputes and refunds",
         "UPDATE orders SET payment_state = 'paid' WHERE payment_state = 'disputed'",
     ),

@@ -10,7 +10,7 @@ from tonne.money.refunds.approve_refund import approve_refund, retry_refund, set
 from tonne.money.refunds.errors import NothingToRefund, RefundAmountInvalid, RefundExceedsPaid, RefundNotWaiting
 from tonne.money.refunds.model import Refund
 from tonne.money.refunds.request_refund import parse_amount
-from tonne.selling.orders.errors import TransitionInvalid
+from tonne.selling.orders.errors import OrderFulfilled
 from tonne.selling.users.approvals import Approver
 from tonne.selling.users.errors import SecondPersonNeeded
 
@@ -100,7 +100,7 @@ async def test_a_paid_order_is_cancelled_with_its_refund_in_one_transaction(scen
 async def test_an_order_with_credits_can_only_be_refunded_as_goodwill(scene: RefundScene) -> None:
     order = await scene.paid()
     await scene.allocate()
-    with pytest.raises(TransitionInvalid, match="Only a goodwill refund remains"):
+    with pytest.raises(OrderFulfilled, match="Only a goodwill refund remains"):
         await scene.cancel_with_refund(order)
 
 

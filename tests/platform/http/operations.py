@@ -102,6 +102,8 @@ OPERATIONS = {
     "POST /v1/orders/by-value/quote": "quoteOrderByValue",
     "GET /v1/orders/{order_id}": "getOrder",
     "POST /v1/orders/{order_id}/cancel": "cancelOrder",
+    "POST /v1/orders/{order_id}/reduce": "reduceOrder",
+    "POST /v1/orders/{order_id}/release": "releaseOrder",
     "GET /v1/orders/{order_id}/certificate": "downloadCertificate",
     "GET /v1/orders/{order_id}/credit-notes": "listCreditNotes",
     "GET /v1/orders/{order_id}/certificate.json": "getCertificate",

@@ -74,9 +74,10 @@ OF_USERS = (
 BASES = tuple(
     base for mode in ("live", "test") for base in (f"/dashboard/{mode}/{{organisation_id}}", f"/operator/{mode}")
 )
+FORMS_OF_ORDERS = ("cancel", "reduce", "release", "refund", "mails", "name")
 OF_ORDERS = {
     **dict.fromkeys(
-        (f"POST {base}/orders/{{order_id}}/{form}" for base in BASES for form in ("cancel", "refund", "mails", "name")),
+        (f"POST {base}/orders/{{order_id}}/{form}" for base in BASES for form in FORMS_OF_ORDERS),
         "audited with the user as the actor: see test_orders.py in tests/workspace and tests/backoffice",
     ),
     **dict.fromkeys(
@@ -98,7 +99,7 @@ OF_SUPPLY_PREPARED = (
         "/imports/{import_id}/accept-rates",
         "/imports/{import_id}/discard",
     ),
-    "/supply/import",
+    *("/supply/import", "/supply/lots/{lot_id}/facts", "/supply/projects/{project_id}/facts"),
     "/catalogue/import",
 )
 OF_SUPPLY = {
@@ -257,6 +258,12 @@ class Story:
         order = await self.api.order()
         await self.send("POST", f"{prefix}/orders/{order['id']}/cancel", {"reason": "Ordered twice"})
 
+    async def change_waiting(self, action: str, body: dict[str, str]) -> None:
+        order_id = str((await self.api.order(fulfil_after="manual"))["id"])
+        await self.execute("UPDATE orders SET payment_method = 'card' WHERE id = $1", order_id)
+        await self.send("POST", f"/v1/test-helpers/orders/{order_id}/pay", {})
+        await self.send("POST", f"/v1/orders/{order_id}/{action}", body)
+
     async def rename(self) -> None:
         order = await self.api.order()
         await self.send("PUT", f"/v1/orders/{order['id']}/beneficiary", {"name": "Fjord Bakery AS"})
@@ -351,6 +358,8 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Any]]] = {
     ),
     "PUT /v1/sustainability-page": lambda story: story.send("PUT", "/v1/sustainability-page", {"title": "Ours"}),
     "POST /v1/orders/{order_id}/cancel": lambda story: story.cancel("/v1"),
+    "POST /v1/orders/{order_id}/reduce": lambda story: story.change_waiting("reduce", {"quantity": "0.5"}),
+    "POST /v1/orders/{order_id}/release": lambda story: story.change_waiting("release", {}),
     "PUT /v1/orders/{order_id}/beneficiary": lambda story: story.rename(),
     "POST /v1/orders/{order_id}/refunds": lambda story: story.refund(),
     "POST /v1/test-helpers/orders/{order_id}/cancel": lambda story: story.cancel("/v1/test-helpers"),

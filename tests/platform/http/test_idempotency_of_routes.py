@@ -30,6 +30,7 @@ CREATES_NOTHING = {
         "moves a test order to its next status, which it can reach only once",
     ),
     "POST /v1/orders/{order_id}/cancel": "moves an order to a status that it can reach only once",
+    "POST /v1/orders/{order_id}/release": "ends a wait: a repeat changes nothing",
     "POST /v1/accounts/{account_id}/logo": "replaces the logo: a repeat changes nothing",
     "POST /v1/accounts/client/{client_account_id}/logo": "replaces the logo: a repeat changes nothing",
     "POST /v1/accounts/client/{client_account_id}/archive": "sets a state: a repeat changes nothing",
@@ -74,7 +75,9 @@ class Bodies:
     async def _paid_order(self) -> str:
         order_id = str((await self.api.order())["id"])
         async with self.services.database.transaction() as tx:
-            await tx.execute("UPDATE orders SET payment_method = 'card' WHERE id = $1", order_id)
+            await tx.execute(
+                "UPDATE orders SET payment_method = 'card', fulfil_manually = true WHERE id = $1", order_id
+            )
         paid = await self.api.post(f"/v1/test-helpers/orders/{order_id}/pay", {})
         assert paid.status_code == 200, paid.text
         return order_id
@@ -94,6 +97,7 @@ class Bodies:
             "POST /v1/orders/by-mass": ONE_TONNE,
             "POST /v1/orders/by-value": {"value": "100.00"},
             "POST /v1/orders/{order_id}/refunds": {"amount": "1.00"},
+            "POST /v1/orders/{order_id}/reduce": {"quantity": "0.75"},
             "POST /v1/quotes": ONE_TONNE,
             "POST /v1/accounts": {"name": "Fjord Bakery", "currency": "EUR"},
             "POST /v1/accounts/client": {"name": "Fjord Bakery", "currency": "EUR"},
@@ -145,8 +149,12 @@ async def test_every_post_creates_once_per_key_or_creates_nothing(bodies: Bodies
         path, body = bodies.path(route), of_routes[name]
         first, repeated = [await api.post(path, body, Idempotency_Key=f"once {name}") for _ in range(2)]
         another = await api.post(path, body, Idempotency_Key=f"another {name}")
-        # An account has one page, and a key is rotated once.
-        creates_one = name in {"POST /v1/sustainability-pages", "POST /v1/api-keys/{api_key_id}/rotate"}
+        # An account has one page, a key is rotated once, and an order is reduced to a quantity once.
+        creates_one = name in {
+            "POST /v1/sustainability-pages",
+            "POST /v1/api-keys/{api_key_id}/rotate",
+            "POST /v1/orders/{order_id}/reduce",
+        }
         replayed = repeated.headers.get("Idempotent-Replayed") == "true" or name in BATCHES
         if (first.status_code, repeated.status_code) not in {(201, 200), (200, 200)} or not replayed:
             failures.append(f"{name}: {first.status_code} {repeated.status_code} {replayed} {repeated.text[:200]}")

@@ -19,6 +19,7 @@ from tonne.channels.checkout.model import temporary_id_of
 from tonne.channels.webhooks.model import WebhookRequest
 from tonne.channels.webhooks.register import register_webhook
 from tonne.channels.webhooks.schemas import RewindIn, SkipIn
+from tonne.money.refunds.schemas import ReduceIn
 from tonne.platform.http.route import Access, Route
 from tonne.platform.values.context import Mode, new_id, replace, utc_now
 from tonne.selling.accounts.keys.api_keys import issue_key, revoke_key
@@ -267,7 +268,10 @@ async def test_an_id_in_a_path_is_unknown_to_clients_without_access(
     before = await _owned(api, routes, paths)
     walked: set[tuple[str, str]] = set()
     for (route, name), (known, unknown) in zip(routes, paths, strict=True):
-        body = {"event_id": existing["event_id"]} if route.body in {RewindIn, SkipIn} else {}
+        needed = {RewindIn: existing["event_id"], SkipIn: existing["event_id"], ReduceIn: "0.5"}
+        body = (
+            {"quantity" if route.body is ReduceIn else "event_id": needed[route.body]} if route.body in needed else {}
+        )
         for stranger in strangers:
             if OWNERS[name] in stranger.shares:
                 continue

@@ -216,9 +216,9 @@ async def test_customers_who_are_paying_lose_what_they_hold(live: Shop) -> None:
     await live.work()
     await live.supply("A", 2021, 2)
     hold = """
-        INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, trust,
+        INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, kind, trust,
                                   client_hash, quantity_grams, reserved_grams, charges_before, expires_at)
-        SELECT 'acc_1', $1, 'bun_1', id, 'org_1', mode, 'anonymous', sha256(''), $2, $2, 0, $3
+        SELECT 'acc_1', $1, 'bun_1', id, 'org_1', mode, 'checkout', 'anonymous', sha256(''), $2, $2, 0, $3
         FROM projects WHERE registry_project_id = 'A' AND mode = 'live'
     """
     for number, tonnes in enumerate((2, 5), 1):

@@ -66,9 +66,10 @@ def _shown(old: str, new: str) -> str:
 
 def _hold(grams: int, expires_at: str) -> str:
     return f"""
-    INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, trust,
+    INSERT INTO supply_holds (account_id, checkout_id, bundle_id, project_id, organisation_id, mode, kind, trust,
                               client_hash, quantity_grams, reserved_grams, charges_before, expires_at)
-    SELECT 'acc_1', 'chk_1', 'bun_1', id, 'org_1', mode, 'anonymous', sha256(''), {grams}, {grams}, 0, {expires_at}
+    SELECT 'acc_1', 'chk_1', 'bun_1', id, 'org_1', mode, 'checkout', 'anonymous', sha256(''), {grams}, {grams}, 0,
+           {expires_at}
     FROM projects WHERE registry_project_id = 'A'
     """  # noqa: S608 - constants of this file
 

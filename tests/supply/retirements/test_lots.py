@@ -315,3 +315,35 @@ async def test_lots_are_exported_corrected_and_imported(shop: Shop, tmp_path: Pa
 async def test_there_are_no_lots_yet(shop: Shop) -> None:
     operator = Operator(shop.database._url)
     assert operator.does("lot", "list", "--mode", "test").startswith("There are no lots in test mode")
+
+
+async def test_the_same_numbers_in_another_batch_of_verra_are_a_warning(shop: Shop) -> None:
+    await add_project(shop, "Verra", "VCS191", "China")
+    first, other = verra(), verra(serial=verra()["serial"].replace("12082-", "12083-"))
+    assert (await import_lots(shop, first)).details == ()
+    # Another registrar numbers its units on its own.
+    assert (await import_lots(shop, verra(serial=verra()["serial"].replace("-VER-", "-MER-")))).details == ()
+    (warning,) = (await import_lots(shop, other)).details
+    assert (
+        warning == f"Line 2: {first['serial']} has some of its numbers in another batch. Check that these are two runs."
+    )
+    assert await shop.fetchval("SELECT count(*) FROM lots") == 3
+
+
+async def test_credits_that_are_not_issued_are_no_lots_and_mixed_with_none(shop: Shop) -> None:
+    heads = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams,offset_delivery"
+
+    async def deliver(delivery: str) -> None:
+        line = f"Our Registry,F,Forest of 2030,Kenya,Forest,,removal,{TONNE},{delivery}"
+        await shop.import_files({FileKind.PROJECTS: [heads, line]})
+
+    await deliver("ex_ante")
+    (error,) = await errors_of(shop, lot(registry_project_id="F"))
+    assert "its offset_delivery is ex_ante: credits that are not issued yet are no lots" in error
+    weights = ["bundle_slug,registry,registry_project_id,weight", "mix,Our Registry,A,1", "mix,Our Registry,F,1"]
+    with pytest.raises(SheetInvalid, match="mixes projects whose credits are issued"):
+        await shop.import_files({FileKind.BUNDLE_PROJECTS: weights})
+    await deliver("ex_post")
+    await import_lots(shop, lot(registry_project_id="F", serial_block="F"))
+    with pytest.raises(SheetInvalid, match="column offset_delivery: the project has lots"):
+        await deliver("pre_purchase")

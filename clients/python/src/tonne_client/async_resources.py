@@ -2134,6 +2134,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
@@ -2157,6 +2158,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="key",
@@ -2176,6 +2178,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
@@ -2198,6 +2201,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="always",
@@ -2218,6 +2222,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
@@ -2243,6 +2248,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="key",
@@ -2263,6 +2269,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
@@ -2286,6 +2293,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="always",
@@ -2305,6 +2313,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
@@ -2329,6 +2338,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="key",
@@ -2348,6 +2358,7 @@ class AsyncOrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
@@ -2370,6 +2381,7 @@ class AsyncOrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="always",
@@ -2435,6 +2447,16 @@ class AsyncOrdersResource:
         """
         return await self._caller.call(models.Order, "GET", f"/v1/orders/{segment('order_id', order_id)}", **options)
 
+    async def release(self, order_id: str, **options: Unpack[CallOptions]) -> models.Order:
+        """Release an order that waits until it is fulfilled.
+
+        Ends the wait of `fulfil_after`: credits are allocated within seconds, and the order can no longer be
+        cancelled or reduced. Only while it is `paid`. Releasing it again changes nothing.
+        """
+        return await self._caller.call(
+            models.Order, "POST", f"/v1/orders/{segment('order_id', order_id)}/release", **options
+        )
+
     async def create_batch(
         self,
         *,
@@ -2497,14 +2519,39 @@ class AsyncOrdersResource:
 
         Orders with the status `received` or `placed` can be cancelled. If a payment races the cancellation, exactly
         one of them wins. A captured charge is refunded. With `refund`, also an order that is `paid` can be
-        cancelled: what was paid is refunded. The account must be allowed to refund by API. From `retiring` on, no
-        order can be cancelled.
+        cancelled: what was paid is refunded. Before its `fulfil_after` every account may do so, later only one that
+        may refund by API. From `retiring` on, no order can be cancelled.
         """
         return await self._caller.call(
             models.Order,
             "POST",
             f"/v1/orders/{segment('order_id', order_id)}/cancel",
             body={"reason": reason, "refund": refund, "client_account": client_account},
+            **options,
+        )
+
+    async def reduce(
+        self,
+        order_id: str,
+        *,
+        quantity: models.DecimalInput,
+        reason: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
+        **options: Unpack[CallOptions],
+    ) -> models.Order:
+        """Reduce an order that waits until it is fulfilled.
+
+        Takes a part off a `paid` order before its `fulfil_after`: `quantity` is what is left of it, at the same
+        prices. What was paid for the part is refunded, whether or not the account may refund by API.
+        """
+        return await self._caller.call(
+            models.Order,
+            "POST",
+            f"/v1/orders/{segment('order_id', order_id)}/reduce",
+            body={"quantity": quantity, "reason": reason, "client_account": client_account},
+            repeat="header",
+            idempotency_key=idempotency_key,
             **options,
         )
 

@@ -87,7 +87,7 @@ class OrderEventData(Model):
 
 
 class Order(Model):
-    """Every field is always present, but for the last eight. What is not known yet is null or an empty list."""
+    """Every field is always present, but for the last nine. What is not known yet is null or an empty list."""
 
     id: str
     """Id of the order."""
@@ -184,6 +184,10 @@ class Order(Model):
     supplied_on: dt.date | None
     """The date of supply: the day when the last of its credits were retired, or were assigned to it if they had been
     retired in advance. Present only once complete. Another certificate does not change it.
+    """
+    fulfil_after: str | None
+    """No credits are allocated before: until then a paid order can be cancelled, reduced and released. A time, or
+    `manual`: until it is released. Present only if it waits, or has waited.
     """
 
 
@@ -418,6 +422,42 @@ class OrderPersonErasedEvent(Model):
     """
 
     event_type: Literal["order.person_erased"]
+    """Tells the members of WebhookEvent apart."""
+    api_version: str
+    """Version of the format."""
+    event_id: str
+    """Id of the event."""
+    account_id: str
+    """Account of the event."""
+    sequence: str
+    """Strictly increasing per account. A time in milliseconds."""
+    data: OrderEventData
+    """The subject of the event."""
+
+
+class OrderReducedEvent(Model):
+    """A part of a paid order was cancelled, before it was fulfilled. `quantity`, costs and `bundles` are the new
+    ones.
+    """
+
+    event_type: Literal["order.reduced"]
+    """Tells the members of WebhookEvent apart."""
+    api_version: str
+    """Version of the format."""
+    event_id: str
+    """Id of the event."""
+    account_id: str
+    """Account of the event."""
+    sequence: str
+    """Strictly increasing per account. A time in milliseconds."""
+    data: OrderEventData
+    """The subject of the event."""
+
+
+class OrderReleasedEvent(Model):
+    """A paid order was released: it no longer waits. Only on request, not when its `fulfil_after` passes."""
+
+    event_type: Literal["order.released"]
     """Tells the members of WebhookEvent apart."""
     api_version: str
     """Version of the format."""
@@ -833,6 +873,11 @@ class OrderByEstimateInput(TypedDict):
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
+    fulfil_after: NotRequired[str | None]
+    """Allocate no credits before: until then the order can be cancelled and reduced once it is paid. A time at most 90
+    days ahead, or `manual`: until you release it, at most 90 days after the payment. Omit it for the account's
+    setting.
+    """
     client_account: NotRequired[ClientAccountInput | None]
     """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
@@ -987,6 +1032,11 @@ class OrderByMassInput(TypedDict):
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
+    fulfil_after: NotRequired[str | None]
+    """Allocate no credits before: until then the order can be cancelled and reduced once it is paid. A time at most 90
+    days ahead, or `manual`: until you release it, at most 90 days after the payment. Omit it for the account's
+    setting.
+    """
     client_account: NotRequired[ClientAccountInput | None]
     """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
@@ -1041,6 +1091,11 @@ class OrderByValueInput(TypedDict):
     """What your records call the sale. Orders can be listed and found by it."""
     reference: NotRequired[str | None]
     """Printed on invoices, such as a purchase order number."""
+    fulfil_after: NotRequired[str | None]
+    """Allocate no credits before: until then the order can be cancelled and reduced once it is paid. A time at most 90
+    days ahead, or `manual`: until you release it, at most 90 days after the payment. Omit it for the account's
+    setting.
+    """
     client_account: NotRequired[ClientAccountInput | None]
     """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
@@ -1285,7 +1340,7 @@ class CreditNote(Model):
     """The reason in words, if given."""
 
 
-CreditCause = Literal["cancellation", "correction", "dispute", "refund"]
+CreditCause = Literal["cancellation", "correction", "dispute", "reduction", "refund"]
 
 
 class CancelInput(TypedDict):
@@ -1294,8 +1349,8 @@ class CancelInput(TypedDict):
     reason: NotRequired[str | None]
     """Why the order is cancelled. Stored, and sent to those who were mailed its invoice."""
     refund: NotRequired[bool]
-    """Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default:
-    `false`.
+    """Also cancel an order that is paid, and refund the payment. Only before its `fulfil_after`, or if the account may
+    refund by API. Default: `false`.
     """
     client_account: NotRequired[ClientAccountInput | None]
     """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
@@ -1307,9 +1362,20 @@ class HelperCancelInput(TypedDict):
     reason: NotRequired[str | None]
     """Why the order is cancelled. Stored, and sent to those who were mailed its invoice."""
     refund: NotRequired[bool]
-    """Also cancel an order that is paid, and refund the payment. Only if the account may refund by API. Default:
-    `false`.
+    """Also cancel an order that is paid, and refund the payment. Only before its `fulfil_after`, or if the account may
+    refund by API. Default: `false`.
     """
+
+
+class ReduceInput(TypedDict):
+    """ReduceInput"""
+
+    quantity: DecimalInput
+    """The new quantity of the order in tonnes, less than it has."""
+    reason: NotRequired[str | None]
+    """Why. On the credit note."""
+    client_account: NotRequired[ClientAccountInput | None]
+    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
 
 
 class RefundInput(TypedDict):
@@ -4277,6 +4343,8 @@ EventType = Literal[
     "order.person_erased",
     "order.placed",
     "order.received",
+    "order.reduced",
+    "order.released",
     "order.retiring",
     "refund.cancelled",
     "refund.failed",
@@ -5109,6 +5177,7 @@ ErrorCode = Literal[
     "events_removed",
     "exchange_rate_not_found",
     "form_invalid",
+    "fulfil_after_invalid",
     "handle_not_unique",
     "hold_quota_exceeded",
     "insufficient_available_quantity",
@@ -5134,6 +5203,7 @@ ErrorCode = Literal[
     "offset_link_not_found",
     "offset_link_not_open",
     "offset_link_not_payable",
+    "order_fulfilled",
     "order_not_found",
     "order_paid_by_card",
     "order_paid_by_invoice",
@@ -5156,6 +5226,7 @@ ErrorCode = Literal[
     "quote_used",
     "rate_limited",
     "redirect_url_refused",
+    "reduction_invalid",
     "refund_amount_invalid",
     "refund_exceeds_paid",
     "refund_not_allowed",
@@ -5198,6 +5269,8 @@ WebhookEvent = (
     | OrderCompletedEvent
     | OrderPaymentUpdatedEvent
     | OrderPersonErasedEvent
+    | OrderReducedEvent
+    | OrderReleasedEvent
     | AllocationNewEvent
     | AllocationRetiredEvent
     | InvoiceIssuedEvent

@@ -2130,6 +2130,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
@@ -2153,6 +2154,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="key",
@@ -2172,6 +2174,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
@@ -2194,6 +2197,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="always",
@@ -2214,6 +2218,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
@@ -2239,6 +2244,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="key",
@@ -2259,6 +2265,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
@@ -2282,6 +2289,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="always",
@@ -2301,6 +2309,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
@@ -2325,6 +2334,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="key",
@@ -2344,6 +2354,7 @@ class OrdersResource:
         quote_id: str | Omit | None = OMIT,
         external_id: str | Omit | None = OMIT,
         reference: str | Omit | None = OMIT,
+        fulfil_after: str | Omit | None = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Quote:
@@ -2366,6 +2377,7 @@ class OrdersResource:
                 "quote_id": quote_id,
                 "external_id": external_id,
                 "reference": reference,
+                "fulfil_after": fulfil_after,
                 "client_account": client_account,
             },
             repeat="always",
@@ -2431,6 +2443,14 @@ class OrdersResource:
         """
         return self._caller.call(models.Order, "GET", f"/v1/orders/{segment('order_id', order_id)}", **options)
 
+    def release(self, order_id: str, **options: Unpack[CallOptions]) -> models.Order:
+        """Release an order that waits until it is fulfilled.
+
+        Ends the wait of `fulfil_after`: credits are allocated within seconds, and the order can no longer be
+        cancelled or reduced. Only while it is `paid`. Releasing it again changes nothing.
+        """
+        return self._caller.call(models.Order, "POST", f"/v1/orders/{segment('order_id', order_id)}/release", **options)
+
     def create_batch(
         self,
         *,
@@ -2493,14 +2513,39 @@ class OrdersResource:
 
         Orders with the status `received` or `placed` can be cancelled. If a payment races the cancellation, exactly
         one of them wins. A captured charge is refunded. With `refund`, also an order that is `paid` can be
-        cancelled: what was paid is refunded. The account must be allowed to refund by API. From `retiring` on, no
-        order can be cancelled.
+        cancelled: what was paid is refunded. Before its `fulfil_after` every account may do so, later only one that
+        may refund by API. From `retiring` on, no order can be cancelled.
         """
         return self._caller.call(
             models.Order,
             "POST",
             f"/v1/orders/{segment('order_id', order_id)}/cancel",
             body={"reason": reason, "refund": refund, "client_account": client_account},
+            **options,
+        )
+
+    def reduce(
+        self,
+        order_id: str,
+        *,
+        quantity: models.DecimalInput,
+        reason: str | Omit | None = OMIT,
+        client_account: models.ClientAccountInput | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
+        **options: Unpack[CallOptions],
+    ) -> models.Order:
+        """Reduce an order that waits until it is fulfilled.
+
+        Takes a part off a `paid` order before its `fulfil_after`: `quantity` is what is left of it, at the same
+        prices. What was paid for the part is refunded, whether or not the account may refund by API.
+        """
+        return self._caller.call(
+            models.Order,
+            "POST",
+            f"/v1/orders/{segment('order_id', order_id)}/reduce",
+            body={"quantity": quantity, "reason": reason, "client_account": client_account},
+            repeat="header",
+            idempotency_key=idempotency_key,
             **options,
         )
 

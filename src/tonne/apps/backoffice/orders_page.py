@@ -40,7 +40,7 @@ class OrdersOfAllPage(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             page = await _find(connection, query, query.start, PAGE)
             names = await _names(connection, page)
-            reasons = await explain_waiting(connection, page.orders) if "stuck" in query.shown else {}
+            reasons = await explain_waiting(connection, page.orders, self.clock()) if "stuck" in query.shown else {}
         return self.layout.page(
             viewer,
             "orders.html",

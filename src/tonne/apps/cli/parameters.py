@@ -210,8 +210,10 @@ def _option(option: str, field: Field, *, is_required: bool, can_clear: bool) ->
         return click.option(option, field.name, multiple=True, help=f"{field.description} Repeat it for more.")
     if field.is_flag:
         return click.option(option, field.name, default=None, help=field.description)
-    choices = (_ChoiceOrEmpty if can_clear else click.Choice)(field.choices) if field.choices else None
-    return click.option(option, field.name, type=choices, required=is_required, help=field.description)
+    kind: Any = int if field.is_number else None
+    if field.choices:
+        kind = (_ChoiceOrEmpty if can_clear else click.Choice)(field.choices)
+    return click.option(option, field.name, type=kind, required=is_required, help=field.description)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,8 @@ NOTICES = {
     "admin_added": "The address gets invoices and alerts from now on.",
     "admin_removed": "The address gets no more invoices and alerts.",
     "order_cancelled": "The order is cancelled.",
+    "order_reduced": "The order is reduced. See the payment for its refund.",
+    "order_released": "The order is released. Its credits are allocated now.",
     "refund_requested": "The refund is requested. See the payment for its state.",
     "order_renamed": "The name on the certificate is corrected.",
     "mails_resent": "The mails are on their way.",

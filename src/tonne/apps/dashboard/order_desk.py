@@ -5,6 +5,7 @@ The callers have looked up the scope of the order: with the organisation of the 
 
 import secrets
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from tonne.platform.documents.mail.send_mail import is_mail_address
 from tonne.platform.http.errors import RateLimited, RouteNotFound
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
-from tonne.platform.values.amounts import format_money
+from tonne.platform.values.amounts import MassUnit, format_money, parse_decimal, to_grams
 from tonne.platform.values.context import Scope, is_id
 from tonne.platform.values.errors import TonneError
 from tonne.platform.web.render import see_other
@@ -43,7 +44,8 @@ CANCELLABLE = (OrderStatus.RECEIVED, OrderStatus.PLACED, OrderStatus.PAID)
 MAILS = 20
 MAILS_PER_S = 1 / 60
 LIFE = "order_life.html"
-CANCEL, RESEND, RENAME = "order_cancel.html", "order_resend.html", "order_rename.html"
+CANCEL, REDUCE = "order_cancel.html", "order_reduce.html"
+RESEND, RENAME = "order_resend.html", "order_rename.html"
 ERRORS: tuple[type[TonneError], ...] = (RateLimited, RouteNotFound)
 _TOO_MANY_MAILS = "Too many mails. Wait a few minutes, then try again."
 _WHY = "Say why: the reason is in the audit log, and on the credit note if there is one."
@@ -69,6 +71,7 @@ class OrderDesk(DashboardPage, frozen=True):
         pages: dict[str, tuple[DeskPage, Right]] = {
             ONE: (self.show, Right.VIEW),
             f"{ONE}/cancel": (partial(self._page, template=CANCEL, reason=""), Right.MONEY),
+            f"{ONE}/reduce": (partial(self._page, template=REDUCE, quantity="", reason=""), Right.MONEY),
             f"{ONE}/refund": (self.show_refund, Right.MONEY),
             f"{ONE}/mails": (partial(self._page, template=RESEND, email=None), Right.MONEY),
             f"{ONE}/name": (partial(self._page, template=RENAME, name=None, is_person=None, reason=""), Right.MONEY),
@@ -86,6 +89,8 @@ class OrderDesk(DashboardPage, frozen=True):
 
         forms: dict[str, tuple[DeskForm, Right]] = {
             f"{ONE}/cancel": (self.cancel, Right.MONEY),
+            f"{ONE}/reduce": (self.reduce, Right.MONEY),
+            f"{ONE}/release": (self.release, Right.MONEY),
             f"{ONE}/refund": (self.refund, Right.MONEY),
             f"{ONE}/mails": (self.resend, Right.MONEY),
             f"{ONE}/name": (self.rename, Right.MONEY),
@@ -111,6 +116,26 @@ class OrderDesk(DashboardPage, frozen=True):
                 )
                 return see_other(f"{viewer.base}/orders/{order_id}?done=order_cancelled")
         return await self._page(viewer, scope, CANCEL, form, reason=reason)
+
+    async def reduce(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
+        order_id, quantity = viewer.request.path("order_id"), form.value("quantity")
+        reason = form.text("reason", _WHY, longest=MAX_REASON)
+        amount = parse_decimal(quantity)
+        if amount is None:
+            form.fail("quantity", "Enter the new quantity in tonnes, such as 2.5.")
+        elif not form.faults:
+            with form.catch():
+                await self.actions.reduce(scope, order_id, to_grams(amount, MassUnit.T), reason, actor=viewer.actor)
+                return see_other(f"{viewer.base}/orders/{order_id}?done=order_reduced")
+        return await self._page(viewer, scope, REDUCE, form, quantity=quantity, reason=reason)
+
+    async def release(self, viewer: OrderViewer, scope: Scope, form: Form) -> Response:
+        order_id = viewer.request.path("order_id")
+        with form.catch():
+            await self.actions.release(scope, order_id, actor=viewer.actor)
+        if form.faults:
+            return await self.show(viewer, scope, form)
+        return see_other(f"{viewer.base}/orders/{order_id}?done=order_released")
 
     async def show_refund(self, viewer: OrderViewer, scope: Scope) -> Response:
         return await self._page(
@@ -220,7 +245,7 @@ class OrderDesk(DashboardPage, frozen=True):
             "is_operator": _is_operator(viewer),
             "view": view,
             "order": view.order,
-            **_allowed(viewer, view),
+            **_allowed(viewer, view, self.clock()),
             **values,
         }
         return self.layout.page(viewer, template, form, here="orders", **shown)
@@ -231,7 +256,7 @@ async def _require_scope(viewer: V, find: FindScope[V]) -> Scope:
     return existing(await find(viewer, order_id) if is_id("ord", order_id) else None)
 
 
-def _allowed(viewer: OrderViewer, view: OrderView) -> dict[str, Any]:
+def _allowed(viewer: OrderViewer, view: OrderView, now: datetime) -> dict[str, Any]:
     """Which buttons the page shows."""
     order, invoice = view.order, view.facts.invoice
     has_money = _may(viewer, Right.MONEY)
@@ -241,11 +266,13 @@ def _allowed(viewer: OrderViewer, view: OrderView) -> dict[str, Any]:
         OrderMail.INVOICE: invoice is not None and (not invoice.is_prepaid or order.email is None),
     }
     may_refund = has_money and (view.allows_refunds or _is_operator(viewer))
-    refundable = view.money.refundable_minor
+    refundable, is_waiting = view.money.refundable_minor, order.is_in_window(now)
     return {
         "may_cancel": has_money
         and order.status in CANCELLABLE
-        and (order.status is not OrderStatus.PAID or may_refund),
+        and (order.status is not OrderStatus.PAID or may_refund or is_waiting),
+        "may_reduce": has_money and is_waiting and not order.is_paid_at_checkout,
+        "may_release": has_money and is_waiting,
         "may_refund": may_refund and refundable > 0,
         "refundable_minor": refundable,
         "refundable": format_money(refundable, order.currency),

@@ -13,6 +13,7 @@ from tonne.money.cards.model import RetrySchedule
 from tonne.money.invoices.card_payment.settle_card_invoice import simulate_card_invoice
 from tonne.money.invoices.settle_invoice import settle_test_invoice
 from tonne.money.invoices.store import have_invoices
+from tonne.money.refunds.reduce_order import ReductionRequest, reduce_order
 from tonne.money.refunds.request_refund import (
     Cancellation,
     RefundRequest,
@@ -31,6 +32,7 @@ from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, PaymentState
+from tonne.selling.orders.release_order import release_order
 from tonne.supply.retirements.rename_order import rename_order
 from tonne.supply.retirements.retire_test_order import RetireTestOrder
 
@@ -67,6 +69,18 @@ class OrderActions(Struct, frozen=True):
             await cancel_by_id(tx, scope, order_id, cancellation, settings=self.settings, by=actor.at(self.clock()))
         kinds = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.ORDER_MAILS)
         self.notifier.notify(*kinds, scope=scope)
+
+    async def reduce(self, scope: Scope, order_id: str, grams: int, reason: str, *, actor: Actor) -> None:
+        """`grams` is the new quantity."""
+        async with self.database.transaction() as tx:
+            request = ReductionRequest(grams, reason)
+            await reduce_order(tx, scope, order_id, request, settings=self.settings, by=actor.at(self.clock()))
+        kinds = (WorkKind.EVENTS, WorkKind.REFUNDS, WorkKind.CREDIT_NOTES, WorkKind.ORDER_MAILS)
+        self.notifier.notify(*kinds, scope=scope)
+
+    async def release(self, scope: Scope, order_id: str, *, actor: Actor) -> None:
+        await self.database.commit(release_order, scope, order_id, by=actor.at(self.clock()))
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.PAID_ORDERS, scope=scope)
 
     async def refund(self, scope: Scope, order_id: str, asked: RefundForm, *, actor: Actor, is_operator: bool) -> None:
         content = f"{order_id} {asked.amount_minor} {asked.reason}"

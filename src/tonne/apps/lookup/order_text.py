@@ -34,6 +34,8 @@ _EVENTS = {
     "order.failed": "Failed",
     "order.payment_updated": "The payment changed",
     "order.person_erased": "The data of a person was erased",
+    "order.reduced": "Reduced",
+    "order.released": "Released: waits no longer",
 }
 # Hints for operators with a shell, such as " (`tonne catalogue import`)".
 _COMMAND = re.compile(r" \(`[^)]*\)")
@@ -70,8 +72,10 @@ def without_commands(text: str) -> str:
 
 LIST_WAITING = """
 SELECT keys.id, invoice.reference AS invoice, invoice.due_on, charge.declined, charge.next_attempt_at,
-       unit.close_at, unit.to_retire, unit.invalid
+       unit.close_at, unit.to_retire, unit.invalid,
+       CASE WHEN orders.fulfil_after > $3 THEN orders.fulfil_after END AS fulfil_after
 FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 LEFT JOIN LATERAL (
     SELECT invoices.reference, invoices.due_on FROM invoice_orders billed
     JOIN invoices ON invoices.id = billed.invoice_id
@@ -100,11 +104,12 @@ class _Waiting(NamedTuple):
     close_at: datetime | None
     to_retire: int
     invalid: int
+    fulfil_after: datetime | None
 
 
-async def explain_waiting(connection: Connection, orders: Sequence[FoundOrder]) -> dict[str, str]:
+async def explain_waiting(connection: Connection, orders: Sequence[FoundOrder], now: datetime) -> dict[str, str]:
     """By id of the order. Orders that wait for nothing are missing."""
-    rows = await connection.fetch(LIST_WAITING, *columns(orders, "account_id, id"))
+    rows = await connection.fetch(LIST_WAITING, *columns(orders, "account_id, id"), now)
     waiting = {row["id"]: _Waiting(**row) for row in rows}
     reasons = {order.id: _reason(order, waiting[order.id]) for order in orders}
     return {id_: reason for id_, reason in reasons.items() if reason is not None}
@@ -124,10 +129,8 @@ def _reason(order: FoundOrder, waiting: _Waiting) -> str | None:  # noqa: PLR091
             return "On hold: its invoice needs the exchange rate for its tax."
         case OrderStatus.PLACED:
             return _payment_reason(order, waiting)
-        case OrderStatus.PAID if order.payment_state == PaymentState.DISPUTED:
-            return "On hold: the payer disputes the payment."
         case OrderStatus.PAID:
-            return "Waits for supply: too few credits of the projects in its bundles."
+            return _fulfilment_reason(order, waiting)
         case OrderStatus.RETIRING if waiting.invalid:
             return "Waits for supply: some of its credits are invalid."
         case OrderStatus.RETIRING if waiting.close_at is not None:
@@ -137,6 +140,14 @@ def _reason(order: FoundOrder, waiting: _Waiting) -> str | None:  # noqa: PLR091
             return f"Waits for {parts} at the registry."
         case _:
             return None
+
+
+def _fulfilment_reason(order: FoundOrder, waiting: _Waiting) -> str:
+    if order.payment_state == PaymentState.DISPUTED:
+        return "On hold: the payer disputes the payment."
+    if waiting.fulfil_after is not None:
+        return f"Waits until {_day(waiting.fulfil_after)}, or until its client releases it."
+    return "Waits for supply: too few credits of the projects in its bundles."
 
 
 def _payment_reason(order: FoundOrder, waiting: _Waiting) -> str:

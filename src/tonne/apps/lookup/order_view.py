@@ -81,7 +81,7 @@ async def describe_order(tx: Connection, order: Order, settings: Settings, now: 
     key_id = await find_key_of_order(tx, scope, order.id)
     invoice = await find_invoice(tx, scope, order.id)
     state = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
-    waits_for, next_by = _next_step(order, invoice)
+    waits_for, next_by = _next_step(order, invoice, now)
     is_collected = invoice is None and await find_group_of(tx, order) is not None
     if invoice is None and (lacks := await find_held_back(tx, order, settings, now)):
         state = f"waits, because {lacks.reason}"
@@ -121,7 +121,7 @@ async def _card_step(tx: Connection, order: Order, invoice: Invoice | None) -> t
     return (_CHARGE if number is None else f"the charge of the account's card for invoice {number}"), SERVICE
 
 
-def _next_step(order: Order, invoice: Invoice | None) -> tuple[str | None, str | None]:  # noqa: PLR0911 - by status
+def _next_step(order: Order, invoice: Invoice | None, now: datetime) -> tuple[str | None, str | None]:  # noqa: PLR0911 - by status
     """What must happen before the order changes its status, and who does it."""
     for_helper = {OrderStatus.PAID, OrderStatus.RETIRING}
     if not order.is_paid_at_checkout:
@@ -133,6 +133,8 @@ def _next_step(order: Order, invoice: Invoice | None) -> tuple[str | None, str |
             return "a price: an exchange rate, and bundles on sale (`tonne catalogue import`)", OPERATOR
         case OrderStatus.PLACED:
             return _payment_needed(order, invoice)
+        case OrderStatus.PAID if order.is_in_window(now):
+            return f"its release, or {_minute(order.fulfil_after or now)}: until then it can be cancelled", CLIENT
         case OrderStatus.PAID if order.is_short_by_simulation:
             return "supply: the account simulates less (`PUT /v1/test-helpers/supply`)", CLIENT
         case OrderStatus.PAID:

@@ -25,6 +25,7 @@ from tonne.apps.backoffice.money.transfer_page import TransferPage
 from tonne.apps.backoffice.order_page import OrderOfOperator
 from tonne.apps.backoffice.orders_page import OperatorJumpPage, OrdersOfAllPage
 from tonne.apps.backoffice.persons_page import PersonsPage
+from tonne.apps.backoffice.supply.facts_page import FactsPage
 from tonne.apps.backoffice.supply.lot_page import LotPage
 from tonne.apps.backoffice.supply.supply_page import SupplyPage
 from tonne.apps.backoffice.supply.work_list_page import RetirementDeskPage
@@ -99,6 +100,7 @@ def _supply_desk(parts: Parts) -> tuple[OperatorSection, ...]:
     return (
         RetirementDeskPage(*parts.page, imports).section(),
         SupplyPage(*parts.page, imports, parts.catalogues).section(),
+        FactsPage(*parts.page, imports).section(),
         CataloguePage(*parts.page, imports).section(),
         ImportPage(*parts.page, imports).section(),
         *(page(*parts.page).section() for page in (LotPage, BundlePage, PicturesPage)),

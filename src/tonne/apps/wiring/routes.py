@@ -62,7 +62,7 @@ def all_routes(parts: Parts) -> list[Route]:
         *card_routes(parts.cards),
         *invoice_routes(parts.invoices),
         *credit_note_routes(parts.credit_notes),
-        *refund_routes(parts.refunds),
+        *refund_routes(parts.refunds, parts.orders.read_order),
         *link_routes(parts.offset_links),
         *api_checkout_routes(parts.checkouts),
         *payment_routes(parts.payment_lookup),

@@ -80,6 +80,8 @@ class SellingParts(PlatformParts):
             by_key=GroupedRead(database, read_by_key, wait_s=wait_s),
             by_id=GroupedRead(database, read_by_id, wait_s=wait_s),
             tags=OrderTags(GroupedRead(database, read_versions, wait_s=wait_s), f"{settings.brand}-Account"),
+            clock=clock,
+            notifier=self.notifier,
         )
         self.lock_quotes = LockQuotes(
             database,

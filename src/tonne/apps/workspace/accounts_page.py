@@ -23,6 +23,7 @@ from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_schemas import is_handle
 from tonne.selling.accounts.change_account import (
+    MAX_FULFIL_DELAY_H,
     AccountChange,
     archive_account,
     change_account,
@@ -30,7 +31,7 @@ from tonne.selling.accounts.change_account import (
     open_account,
 )
 from tonne.selling.accounts.directory import AccountDirectory, has_own_selection, list_accounts_after
-from tonne.selling.accounts.errors import BillingInvalid, NameInvalid
+from tonne.selling.accounts.errors import BillingInvalid, FulfilDelayInvalid, NameInvalid
 from tonne.selling.accounts.limit_store import find_limits
 from tonne.selling.accounts.model import Account, AccountKind, Fulfil, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.organisations.change_organisation import check_name
@@ -174,6 +175,7 @@ class AccountPage(DashboardPage, frozen=True):
             external_pages_visibility=_read_choice(
                 form, "external_pages_visibility", PagesVisibility, "Choose who can open the pages."
             ),
+            fulfil_delay_h=_read_hours(form),
             reference=_read_reference(form) if account.kind is AccountKind.CLIENT_ACCOUNT else None,
             auto_advance=form.is_checked("auto_advance") if viewer.mode is Mode.TEST else None,
         )
@@ -320,6 +322,16 @@ def _read_handle(form: Form) -> str | None:
     return handle
 
 
+def _read_hours(form: Form) -> int | None:
+    if "fulfil_delay_h" not in form.names():
+        return None
+    hours = form.value("fulfil_delay_h") or "0"
+    if not (hours.isascii() and hours.isdigit() and int(hours[:6]) <= MAX_FULFIL_DELAY_H):
+        form.fail("fulfil_delay_h", FulfilDelayInvalid.message)
+        return None
+    return int(hours)
+
+
 def _read_reference(form: Form) -> str | None:
     """Empty removes the stored one."""
     if "reference" not in form.names():
@@ -330,5 +342,5 @@ def _read_reference(form: Form) -> str | None:
 def _entered(form: Form, account: Account) -> Form:
     """What was typed, and the stored values of other fields. A checkbox has the value 1, or none."""
     values = {name: getattr(account, name) for name in FIELDS}
-    stored = {name: ["1" if value is True else value or ""] for name, value in values.items()}
+    stored = {name: ["1" if value is True else str(value or "")] for name, value in values.items()}
     return Form({**stored, "payment": [account.payment_method], **form.fields})

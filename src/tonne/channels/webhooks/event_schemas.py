@@ -111,6 +111,20 @@ class OrderPersonErasedEvent(_OrderEvent, tag=EventType.ORDER_PERSON_ERASED.valu
     """
 
 
+class OrderReducedEvent(_OrderEvent, tag=EventType.ORDER_REDUCED.value):
+    """A part of a paid order was cancelled, before it was fulfilled.
+
+    `quantity`, costs and `bundles` are the new ones.
+    """
+
+
+class OrderReleasedEvent(_OrderEvent, tag=EventType.ORDER_RELEASED.value):
+    """A paid order was released: it no longer waits.
+
+    Only on request, not when its `fulfil_after` passes.
+    """
+
+
 class AllocationEventDataOut(msgspec.Struct):
     allocation: Annotated[AllocationOut, Meta(description="The quantity of a project that the order gets.")]
     order: Annotated[schemas.OrderOut, _ORDER_AFTER]
@@ -251,6 +265,8 @@ WebhookEvent = (
     | OrderCompletedEvent
     | OrderPaymentUpdatedEvent
     | OrderPersonErasedEvent
+    | OrderReducedEvent
+    | OrderReleasedEvent
     | AllocationNewEvent
     | AllocationRetiredEvent
     | InvoiceIssuedEvent
@@ -297,6 +313,8 @@ WEBHOOKS = WebhookDescription(
         _order_event(OrderCompletedEvent, **schemas.COMPLETE_EXAMPLE),
         _order_event(OrderPaymentUpdatedEvent, payment_state=PaymentState.PAID, **schemas.COMPLETE_EXAMPLE),
         _order_event(OrderPersonErasedEvent, **schemas.PERSON_ERASED_EXAMPLE),
+        _order_event(OrderReducedEvent, status=OrderStatus.PAID),
+        _order_event(OrderReleasedEvent, status=OrderStatus.PAID),
         _event(AllocationNewEvent, order=schemas.RETIRING_EXAMPLE),
         _event(AllocationRetiredEvent, allocation={"status": AllocationStatus.RETIRED}, order=schemas.COMPLETE_EXAMPLE),
         _event(InvoiceIssuedEvent),

@@ -23,6 +23,8 @@ class EventType(StrEnum):
     ORDER_COMPLETED = "order.completed"
     ORDER_PAYMENT_UPDATED = "order.payment_updated"
     ORDER_PERSON_ERASED = "order.person_erased"
+    ORDER_REDUCED = "order.reduced"
+    ORDER_RELEASED = "order.released"
     ALLOCATION_NEW = "allocation.new"
     ALLOCATION_RETIRED = "allocation.retired"
     INVOICE_ISSUED = "invoice.issued"

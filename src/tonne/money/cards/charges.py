@@ -184,7 +184,7 @@ def _failed(moves: Sequence[Transitions]) -> list[Order]:
 
 
 def _paid(orders: Iterable[Order], now: datetime) -> list[Transitions]:
-    return [Transitions(order, [with_payment(order)], with_payment(order).due_at(now)) for order in orders]
+    return [Transitions(order, [paid := with_payment(order, now)], paid.due_at(now)) for order in orders]
 
 
 def _receipt(order: Order, update: ChargeUpdate) -> OrderMailRow:

@@ -1,5 +1,6 @@
 from tonne.platform.db.invariant import Invariant
 from tonne.platform.db.schema.partitions import DOCUMENTS, first_kept_day
+from tonne.selling.orders.window_store import REDUCED
 
 INVARIANTS = (
     Invariant(
@@ -54,21 +55,23 @@ INVARIANTS = (
     ),
     Invariant(
         "the orders of an invoice match it",
-        "An order was billed with another amount, currency or mode than it has.",
-        """
+        "An order was billed with another amount, currency or mode than it has, and had before it was reduced.",
+        f"""
         SELECT format('invoice %s: %s %s, order %s of account %s: %s %s', invoices.reference,
                       billed.offset_minor + billed.fee_minor, invoices.currency, orders.id, orders.account_id,
                       orders.total_cost_minor + orders.billing_adjustment_minor, orders.currency) AS "where"
         FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+        LEFT JOIN {REDUCED} reduced ON reduced.account_id = orders.account_id AND reduced.order_id = orders.id
         WHERE (billed.offset_minor + billed.fee_minor, coalesce(billed.tax_minor, 0), invoices.currency, invoices.mode,
                invoices.organisation_id,
                -- What a card did not pay in the end, a transfer may.
                CASE WHEN invoices.billing = 'collected' THEN 'card' ELSE invoices.payment_method END)
-              IS DISTINCT FROM (orders.total_cost_minor + orders.billing_adjustment_minor,
-                                coalesce(orders.tax_minor, 0), orders.currency, orders.mode, orders.organisation_id,
-                                orders.payment_method)
-        """,
+              IS DISTINCT FROM (orders.total_cost_minor + orders.billing_adjustment_minor
+                                    + coalesce(reduced.billed_net_minor, 0),
+                                coalesce(orders.tax_minor, 0) + coalesce(reduced.billed_tax_minor, 0), orders.currency,
+                                orders.mode, orders.organisation_id, orders.payment_method)
+        """,  # noqa: S608 - a constant
     ),
     Invariant(
         "an invoice's total is the sum of its orders",
@@ -171,20 +174,22 @@ INVARIANTS = (
     Invariant(
         "an order paid by card has one captured charge of its total",
         "An order was marked as paid without a captured charge, or with another amount.",
-        """
+        f"""
         SELECT format('order %s of account %s is %s and costs %s %s, captured: %s', orders.id, orders.account_id,
                       orders.status, orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency,
                       coalesce(captured.amount_minor || ' ' || captured.currency, 'nothing')) AS "where"
         FROM orders
         LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
                                   AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus
+        LEFT JOIN {REDUCED} reduced ON reduced.account_id = orders.account_id AND reduced.order_id = orders.id
         WHERE orders.payment_method = 'card' AND orders.status IN ('paid', 'retiring', 'complete')
           AND orders.payment_state <> 'unpaid' AND orders.total_cost_minor + orders.billing_adjustment_minor > 0
           AND NOT EXISTS (SELECT FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
                           WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id
                             AND NOT invoices.is_prepaid)
           AND (captured.amount_minor, captured.currency)
-              IS DISTINCT FROM (orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency)
-        """,
+              IS DISTINCT FROM (orders.total_cost_minor + coalesce(orders.tax_minor, 0)
+                                    + coalesce(reduced.paid_minor, 0), orders.currency)
+        """,  # noqa: S608 - a constant
     ),
 )

@@ -136,7 +136,7 @@ async def pay_orders_any_account(tx: Connection, invoice_ids: Sequence[str], now
             orders = await load_orders(tx, keys[start : start + CHUNK])
             fulfilled = [order for order in orders if order.status is not OrderStatus.PLACED]
             moves = [
-                Transitions(order, [with_payment(order)], order.due_at(now))
+                Transitions(order, [with_payment(order, now)], order.due_at(now))
                 for order in orders
                 if order.status is OrderStatus.PLACED
             ]

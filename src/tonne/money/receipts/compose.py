@@ -75,7 +75,7 @@ _RETURNED = {
     ),
 }
 # Nobody asked for the other refunds: their reason is a technical one, and not for the payer.
-_ASKED_FOR = {RefundPurpose.CANCELLATION, RefundPurpose.GOODWILL}
+_ASKED_FOR = {RefundPurpose.CANCELLATION, RefundPurpose.REDUCTION, RefundPurpose.GOODWILL}
 
 
 def compose_receipt(
@@ -124,13 +124,21 @@ def compose_refund(
     if order.refunded_minor > refund.amount_minor:
         sums.append((_("Refunded in total"), wording.money(order.refunded_minor, order.currency)))
     facts = [(_("Order"), order.id), *([(_("Reason"), reason)] if reason else [])]
-    if order.status is OrderStatus.CANCELLED:
-        outcome = _("Your order was cancelled. No credits are retired for it.")
+    now, paid = wording.money(order.amount_due_minor or 0, order.currency), []
+    if refund.purpose is RefundPurpose.REDUCTION:
+        outcome = _(
+            "Your order was reduced to %(mass)s. It now costs %(amount)s.",
+            mass=wording.mass(_quantity_grams(order)),
+            amount=now,
+        )
+    elif order.status is OrderStatus.CANCELLED:
+        outcome, paid = _("Your order was cancelled. No credits are retired for it."), [(_("Paid"), now)]
     else:
+        paid = [(_("Paid"), now)]
         outcome = _("This does not change your order: the quantity and the certificate stay the same.")
     blocks = [
         _(_RETURNED[refund.method], amount=amount),
-        sum_lines([(_("Paid"), wording.money(order.amount_due_minor or 0, order.currency))], sums),
+        sum_lines(paid, sums),
         outcome,
         button_lines(_("See your order"), url),
         fact_lines([*facts, *_party_facts(settings, parties, wording)]),
@@ -155,6 +163,28 @@ def compose_cancelled(
     ]
     subject = _("Your order for %(amount)s was cancelled", amount=paid)
     return _compose(settings, order, parties, subject=subject, blocks=blocks)
+
+
+def compose_release(
+    settings: Settings, order: Order, parties: Parties, *, url: str | None, at: datetime
+) -> EmailMessage:
+    wording = wording_in(order.language)
+    _, day = wording.translate, wording.day(at)
+    facts = [
+        (_("Order"), order.id),
+        (_("Quantity"), wording.mass(_quantity_grams(order))),
+        *_party_facts(settings, parties, wording),
+    ]
+    blocks = [
+        _(
+            "Your order waits until you release it. On %(day)s that happens by itself: its credits are then retired."
+            " Until then you can still reduce or cancel it.",
+            day=day,
+        ),
+        fact_lines(facts),
+        button_lines(_("See your order"), url),
+    ]
+    return _compose(settings, order, parties, subject=_("Your order is released on %(day)s", day=day), blocks=blocks)
 
 
 def price_rows(order: Order, wording: LocalWording) -> list[tuple[str, str]]:

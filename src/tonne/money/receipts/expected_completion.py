@@ -113,9 +113,9 @@ async def _before_allocation(connection: Connection, order: Order, *, settings: 
         return Expectation(Awaited.SUPPLY)
     if order.scope.mode is Mode.TEST:
         # Nothing is retired: orders of a test account advance at once, or when a test helper is called.
-        return Expectation(Awaited.RETIREMENT, now)
+        return Expectation(Awaited.RETIREMENT, max(filter(None, [now, order.fulfil_after])))
     [found] = await connection.fetch(READ_PAID, order.scope.account_id, order.id)
-    paid_at = found["paid_at"] or now
+    paid_at = max(filter(None, [found["paid_at"] or now, order.fulfil_after]))
     if now - paid_at > ALLOCATED_WITHIN:
         return Expectation(Awaited.SUPPLY)
     latest = paid_at + timedelta(days=settings.retirement_days)

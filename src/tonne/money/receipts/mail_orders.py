@@ -11,7 +11,14 @@ from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, com
 from tonne.money.invoices.follow_up_invoices import read_invoice_again
 from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, write_mail
 from tonne.money.invoices.originals.originals import Originals
-from tonne.money.receipts.compose import Parties, compose_cancelled, compose_receipt, compose_refund, read_parties
+from tonne.money.receipts.compose import (
+    Parties,
+    compose_cancelled,
+    compose_receipt,
+    compose_refund,
+    compose_release,
+    read_parties,
+)
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.store import list_of_order
@@ -94,6 +101,8 @@ async def _read_more(
             return replace(known, refund=refund) if refund.state is RefundState.SUCCEEDED else None
         case OrderMailKind.CANCELLED:
             return replace(known, reason=await find_cancel_reason(connection, order.scope, order.id))
+        case OrderMailKind.RELEASE:
+            return known if order.is_in_window(now) else None
         case _:
             return replace(known, expected=await expected_completion(connection, order, settings=settings, now=now))
 
@@ -122,6 +131,8 @@ async def compose_letter(found: MailFacts, *, settings: Settings, originals: Ori
 
 def _compose(settings: Settings, found: OrderFacts) -> EmailMessage:
     order, parties, url = found.order, found.parties, found.url
+    if found.due.kind is OrderMailKind.RELEASE and order.fulfil_after is not None:
+        return compose_release(settings, order, parties, url=url, at=order.fulfil_after)
     if found.refund is not None:
         return compose_refund(settings, order, parties, url=url, refund=found.refund)
     if found.expected is not None:

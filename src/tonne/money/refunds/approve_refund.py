@@ -5,7 +5,7 @@ from datetime import datetime
 from tonne.money.bank.return_store import find_returns_any_account
 from tonne.money.bank.transfer_model import ReturnStatus
 from tonne.money.refunds.errors import RefundNotFound, RefundNotSettleable, RefundNotWaiting, RefundOwed
-from tonne.money.refunds.model import Refund, RefundMethod, RefundState
+from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose, RefundState
 from tonne.money.refunds.order_money import OrderMoney, change_refund, entry_of, lock_money, settle
 from tonne.money.refunds.request_refund import release_refund
 from tonne.money.refunds.store import find_refund_any_account, lock_sent_at
@@ -105,6 +105,8 @@ async def decline_refund(tx: Connection, refund_id: str, reason: str, *, by: By)
     money, refund = await lock_refund(tx, refund_id)
     if refund.state is not RefundState.APPROVAL:
         raise RefundNotWaiting(f"Refund {refund.id} does not wait for an approval: it is {refund.state}.")
+    if refund.purpose is RefundPurpose.REDUCTION:
+        raise RefundOwed(f"Order {refund.order_id} was reduced, so refund {refund.id} is to be approved.")
     if money.order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
         raise RefundOwed(
             f"Order {refund.order_id} is {money.order.status}, so its payment goes back. Refund {refund.id} is "

@@ -1,5 +1,6 @@
 """HTTP endpoints: cancelling and refunding orders, and the test helper for disputes."""
 
+from decimal import Decimal
 from functools import partial
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from tonne.money.refunds import store
 from tonne.money.refunds.disputes.check_payments import simulate_dispute
 from tonne.money.refunds.model import Refund
+from tonne.money.refunds.reduce_order import ReductionRequest, reduce_order
 from tonne.money.refunds.request_refund import (
     Cancellation,
     RefundRequest,
@@ -15,7 +17,7 @@ from tonne.money.refunds.request_refund import (
     request_refund,
     require_permission,
 )
-from tonne.money.refunds.schemas import CancelIn, DisputeIn, RefundIn, refund_out
+from tonne.money.refunds.schemas import CancelIn, DisputeIn, ReduceIn, RefundIn, refund_out
 from tonne.platform.db.database import Database
 from tonne.platform.db.idempotency import create_once
 from tonne.platform.events.notification import Notifier, WorkKind
@@ -25,6 +27,7 @@ from tonne.platform.http.json_body import read
 from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.context import Clock, Scope
 from tonne.selling.orders.load import require_order
 from tonne.selling.orders.schemas import order_document
@@ -45,8 +48,9 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
         Orders with the status `received` or `placed` can be cancelled. If a payment races the cancellation, exactly one
         of them wins. A captured charge is refunded.
 
-        With `refund`, also an order that is `paid` can be cancelled: what was paid is refunded. The account must be
-        allowed to refund by API. From `retiring` on, no order can be cancelled.
+        With `refund`, also an order that is `paid` can be cancelled: what was paid is refunded. Before its
+        `fulfil_after` every account may do so, later only one that may refund by API. From `retiring` on, no order can
+        be cancelled.
         """
         body = read(request.json_or_empty(), CancelIn)
         cancelled = await self.database.commit(
@@ -67,6 +71,24 @@ class RefundEndpoints(msgspec.Struct, frozen=True):
         """
         require_test_mode(request.scope)
         return await self.cancel_order(request)
+
+    async def reduce_order(self, request: Request) -> Response:
+        """Reduce an order that waits until it is fulfilled.
+
+        Takes a part off a `paid` order before its `fulfil_after`: `quantity` is what is left of it, at the same prices.
+        What was paid for the part is refunded, whether or not the account may refund by API.
+        """
+        body = read(request.json(), ReduceIn)
+        reduced = await self.database.commit(
+            reduce_order,
+            request.scope,
+            request.path("order_id"),
+            ReductionRequest(to_grams(Decimal(body.quantity), MassUnit.T), (body.reason or "").strip() or None),
+            settings=self.settings,
+            by=request.actor.at(self.clock()),
+        )
+        self.notifier.notify(*_AFTER_CANCELLATION, scope=request.scope)
+        return Response(order_document(reduced))
 
     async def refund_order(self, request: Request) -> Response:
         """Refund an order.

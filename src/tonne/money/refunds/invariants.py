@@ -1,4 +1,5 @@
 from tonne.platform.db.invariant import Invariant
+from tonne.selling.orders.window_store import REDUCED
 
 INVARIANTS = (
     Invariant(
@@ -39,7 +40,7 @@ INVARIANTS = (
     Invariant(
         "an order's refunds by bank do not exceed what was paid",
         "More is being returned by bank transfer than was paid for the order.",
-        """
+        f"""
         SELECT format('order %s of account %s: %s paid, %s refunded', orders.id, orders.account_id,
                       paid.amount_minor, refunded.amount_minor) AS "where"
         FROM orders JOIN (
@@ -47,14 +48,15 @@ INVARIANTS = (
             WHERE method = 'bank' AND state IN ('approval', 'due', 'pending', 'succeeded')
             GROUP BY account_id, order_id) refunded
           ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
+        LEFT JOIN {REDUCED} reduced ON reduced.account_id = orders.account_id AND reduced.order_id = orders.id
         CROSS JOIN LATERAL (
             SELECT orders.total_cost_minor + orders.billing_adjustment_minor + coalesce(orders.tax_minor, 0)
-                       - coalesce(sum(credited.total_minor), 0) AS amount_minor
+                       + coalesce(reduced.paid_minor, 0) - coalesce(sum(credited.total_minor), 0) AS amount_minor
             FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
             WHERE credited.account_id = orders.account_id AND credited.order_id = orders.id
               AND note.cause = 'correction') paid
         WHERE refunded.amount_minor > paid.amount_minor
-        """,
+        """,  # noqa: S608 - a constant
     ),
     Invariant(
         "an order's refunded amount is the sum of its refunds",
@@ -64,7 +66,8 @@ INVARIANTS = (
                       orders.refunded_minor, coalesce(refunded.amount_minor, 0)) AS "where"
         FROM orders LEFT JOIN (
             SELECT account_id, order_id, sum(amount_minor) AS amount_minor FROM refunds
-            WHERE state = 'succeeded' AND purpose <> 'surplus' GROUP BY account_id, order_id) refunded
+            WHERE state = 'succeeded' AND purpose NOT IN ('surplus', 'reduction')
+            GROUP BY account_id, order_id) refunded
           ON refunded.account_id = orders.account_id AND refunded.order_id = orders.id
         WHERE orders.refunded_minor
               <> least(coalesce(refunded.amount_minor, 0),
@@ -79,15 +82,31 @@ INVARIANTS = (
                       money_text(refunded.minor, refunded.currency),
                       money_text(coalesce(credited.minor, 0), refunded.currency)) AS "where"
         FROM (SELECT account_id, order_id, min(currency) AS currency, sum(amount_minor)::bigint AS minor FROM refunds
-              WHERE state = 'succeeded' AND purpose <> 'surplus' GROUP BY account_id, order_id) refunded
+              WHERE state = 'succeeded' AND purpose NOT IN ('surplus', 'reduction')
+              GROUP BY account_id, order_id) refunded
         CROSS JOIN LATERAL (
             SELECT sum(part.total_minor)::bigint AS minor
             FROM credit_note_orders part JOIN credit_notes note ON note.id = part.credit_note_id
             WHERE part.account_id = refunded.account_id AND part.order_id = refunded.order_id
-              AND note.taken_back_by IS NULL) credited
+              AND note.cause <> 'reduction' AND note.taken_back_by IS NULL) credited
         WHERE refunded.minor > coalesce(credited.minor, 0)
           AND EXISTS (SELECT FROM invoice_orders billed
                       WHERE billed.account_id = refunded.account_id AND billed.order_id = refunded.order_id)
+        """,
+    ),
+    Invariant(
+        "no more goes back for a reduction than it took off",
+        "A refund or a credit note of an order that was reduced exceeds what was taken off it, or is another order's.",
+        """
+        SELECT format('reduction %s of order %s: %s taken off, %s refunded, %s credited', reduction.id,
+                      reduction.order_id, off.minor, coalesce(refund.amount_minor, 0), coalesce(note.total_minor, 0))
+               AS "where"
+        FROM order_reductions reduction
+        CROSS JOIN LATERAL (SELECT reduction.net_minor + coalesce(reduction.tax_minor, 0) AS minor) off
+        LEFT JOIN refunds refund ON refund.account_id = reduction.account_id AND refund.id = reduction.refund_id
+        LEFT JOIN credit_notes note ON note.refund_id = reduction.refund_id AND note.cause = 'reduction'
+        WHERE refund.amount_minor > off.minor OR note.total_minor > off.minor
+           OR (refund.order_id, refund.purpose) <> (reduction.order_id, 'reduction')
         """,
     ),
     Invariant(

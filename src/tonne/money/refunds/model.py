@@ -34,6 +34,8 @@ ACTIVE = frozenset({RefundState.APPROVAL, RefundState.DUE, RefundState.PENDING, 
 
 class RefundPurpose(StrEnum):
     CANCELLATION = "cancellation"
+    # Of what was taken off a paid order. It no longer counts as paid for the order.
+    REDUCTION = "reduction"
     GOODWILL = "goodwill"
     SURPLUS = "surplus"
     GATEWAY = "gateway"

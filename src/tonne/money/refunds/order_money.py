@@ -31,6 +31,7 @@ from tonne.selling.orders.model import CancellationReason, Order, OrderKey, Orde
 from tonne.selling.orders.move_order import cancellation_entry, move_order, show_payment
 from tonne.selling.orders.queue import lock_order, note_dispute, wake_paid
 from tonne.selling.orders.store import note_cancellation
+from tonne.selling.orders.window_store import sum_paid_reductions
 from tonne.supply.stock.holds.hold_store import delete_of_orders
 
 
@@ -59,6 +60,8 @@ class OrderMoney(Struct):
     disputes: list[Dispute]
     # What an operator took off its invoice before it was paid.
     corrected_minor: int
+    # What was taken off the order since it was paid.
+    reduced_minor: int = 0
     # What was paid for it by a charge for its invoice; its part of disputes of that charge is in `disputes`.
     share_minor: int = 0
     # A card was to pay its invoice.
@@ -84,7 +87,8 @@ class OrderMoney(Struct):
                 return self.share_minor
             return 0 if charge is None else (charge.captured_minor or 0) - self._surplus_of(charge)
         is_paid = self.order.payment_state is not PaymentState.UNPAID
-        return (self.order.amount_due_minor or 0) - self.corrected_minor if is_paid else 0
+        due_minor = (self.order.amount_due_minor or 0) + self.reduced_minor
+        return due_minor - self.corrected_minor if is_paid else 0
 
     def of_order(self) -> list[Refund]:
         """Without those of payments that never paid for the order."""
@@ -123,11 +127,13 @@ class OrderMoney(Struct):
 
     @property
     def is_gone(self) -> bool:
-        """Whether all that was paid for the order has gone back, up to what a card cannot be refunded."""
-        left = self.paid_minor - refunded(self.of_order())
+        """Whether all that was paid for the order as it is now has gone back, up to what a card cannot be refunded."""
+        taken_off = [each for each in self.of_order() if each.purpose is RefundPurpose.REDUCTION and each.is_active]
+        paid = self.paid_minor - sum(each.amount_minor for each in taken_off)
+        left = paid - refunded([each for each in self.of_order() if each not in taken_off])
         charge = self.paying
         unit = charge_unit(charge.currency) if charge is not None and charge.is_shared else 1
-        return self.paid_minor > 0 and left < unit
+        return paid > 0 and left < unit
 
 
 async def lock_money(tx: Connection, scope: Scope, order_id: str) -> OrderMoney | None:
@@ -153,6 +159,7 @@ async def _money_of(connection: Connection, order: Order, charges: list[Captured
         await store.list_of_order(connection, order),
         await dispute_store.list_disputes(connection, order),
         await sum_corrections(connection, order),
+        await sum_paid_reductions(connection, order),
         is_billed=order.payment_method is PaymentMethod.CARD and await _is_billed(connection, order),
     )
     shared = next((charge for charge in charges if charge.is_shared), None)
@@ -326,12 +333,17 @@ def _payment_state(money: OrderMoney) -> PaymentState:
         return state
     if any(each.state is not DisputeState.WON for each in money.disputes_of(money.paying)):
         return PaymentState.DISPUTED
-    return PaymentState.REFUNDED if money.is_gone else PaymentState.PAID
+    # A gram of a tonne may cost nothing.
+    return PaymentState.REFUNDED if money.is_gone and money.order.amount_due_minor else PaymentState.PAID
 
 
 def _refunded_minor(money: OrderMoney) -> int:
-    """At most what the order costs. More goes back of an accepted payment that was higher, or by hand and by card."""
-    refunded_minor, due = refunded(money.of_order()), money.order.amount_due_minor
+    """At most what the order costs. More goes back of an accepted payment that was higher, or by hand and by card.
+
+    Without what was taken off the order: that is no longer in what it costs.
+    """
+    refunds = [each for each in money.of_order() if each.purpose is not RefundPurpose.REDUCTION]
+    refunded_minor, due = refunded(refunds), money.order.amount_due_minor
     return refunded_minor if due is None else min(refunded_minor, due)
 
 

@@ -26,9 +26,10 @@ from tonne.platform.values.amounts import DECIMALS, charge_unit, format_money, p
 from tonne.platform.values.context import Actor, ActorKind, By, Scope, new_id
 from tonne.platform.values.language import N_
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.errors import OrderFulfilled, OrderNotFound, TransitionInvalid
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import CancellationReason, Order, OrderStatus, PaymentState
+from tonne.selling.orders.release_order import FULFILLED
 from tonne.selling.users.guarded_settings import approved_settings
 
 
@@ -164,7 +165,6 @@ async def require_permission(
         raise RefundNotAllowed
 
 
-_ALLOCATED = (OrderStatus.RETIRING, OrderStatus.COMPLETE)
 GOODWILL_ONLY = (
     "Credits are allocated to this order, so it can no longer be cancelled. Only a goodwill refund remains, which "
     "leaves the order as it is: `tonne order refund`, or POST /v1/orders/{id}/refunds."
@@ -197,8 +197,8 @@ async def cancel_by_id(
         raise OrderNotFound
     reason = (cancellation.reason or "").strip() or None
     order = money.order
-    if order.status in _ALLOCATED and cancellation.with_refund:
-        raise TransitionInvalid(GOODWILL_ONLY)
+    if order.status in FULFILLED and cancellation.with_refund:
+        raise OrderFulfilled(GOODWILL_ONLY)
     if order.status is not OrderStatus.PAID:
         # A payment that arrived with another amount goes back with the cancellation.
         for charge in money.charges:
@@ -209,7 +209,8 @@ async def cancel_by_id(
     if not cancellation.with_refund:
         raise TransitionInvalid(NEEDS_REFUND)
     by_client = cancellation.by_member or by.actor.kind is ActorKind.KEY
-    await require_permission(tx, scope, by.actor, is_operator=not by_client)
+    if not order.is_in_window(by.at):
+        await require_permission(tx, scope, by.actor, is_operator=not by_client)
     code = CancellationReason.REQUESTED_BY_CLIENT if by_client else CancellationReason.REQUESTED_BY_OPERATOR
     await _refund_and_credit(tx, money, reason, settings=settings, by=by)
     return await release_order(tx, order, code, by=by, reason=reason)

@@ -10,20 +10,20 @@ from tonne.money.refunds.errors import (
     RefundExceedsPaid,
     RefundNotAllowed,
 )
-from tonne.money.refunds.schemas import CancelIn, DisputeIn, HelperCancelIn, RefundIn, RefundOut
+from tonne.money.refunds.schemas import CancelIn, DisputeIn, HelperCancelIn, ReduceIn, RefundIn, RefundOut
 from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
-from tonne.platform.http.route import Route, RouteMaker
+from tonne.platform.http.route import Creation, Endpoint, Route, RouteMaker
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
+from tonne.selling.orders.errors import OrderFulfilled, OrderNotFound, ReductionInvalid, TransitionInvalid
 from tonne.selling.orders.model import CancellationReason, OrderStatus, PaymentState
 from tonne.selling.orders.schemas import OrderOut
 
 
-def refund_routes(endpoints: RefundEndpoints) -> list[Route]:
+def refund_routes(endpoints: RefundEndpoints, read_order: Endpoint) -> list[Route]:
     order, helper = RouteMaker("Orders"), RouteMaker("Test helpers", body_required=False)
     one, helped = "/v1/orders/{order_id}", "/v1/test-helpers/orders/{order_id}"
-    cancelling = (OrderNotFound, TransitionInvalid, RefundNotAllowed)
+    cancelling = (OrderNotFound, TransitionInvalid, OrderFulfilled, RefundNotAllowed)
     refunding = (OrderNotFound, RefundNotAllowed, RefundAmountInvalid, RefundExceedsPaid, NothingToRefund)
     shows = {"status": OrderStatus.CANCELLED, "cancellation_reason": CancellationReason.REQUESTED_BY_CLIENT}
     body: dict[str, Any] = {"body": CancelIn, "body_required": False, "shows": shows}
@@ -42,6 +42,19 @@ def refund_routes(endpoints: RefundEndpoints) -> list[Route]:
             RouteNotFound,
             operation_id="cancelTestOrder",
             **{**body, "body": HelperCancelIn},
+        ),
+        order(
+            f"POST {one}/reduce",
+            endpoints.reduce_order,
+            OrderOut,
+            OrderNotFound,
+            OrderFulfilled,
+            TransitionInvalid,
+            ReductionInvalid,
+            operation_id="reduceOrder",
+            shows={"status": OrderStatus.PAID},
+            body=ReduceIn,
+            creates=Creation(read=read_order, parameter="order_id"),
         ),
         order(
             f"POST {one}/refunds",

@@ -36,11 +36,21 @@ class CancelIn(msgspec.Struct, forbid_unknown_fields=True):
     refund: Annotated[
         bool,
         Meta(
-            description="Also cancel an order that is paid, and refund the payment. Only if the account may refund by "
-            "API.",
+            description="Also cancel an order that is paid, and refund the payment. Only before its `fulfil_after`, or "
+            "if the account may refund by API.",
             examples=[False],
         ),
     ] = False
+
+
+class ReduceIn(msgspec.Struct, forbid_unknown_fields=True):
+    quantity: Annotated[
+        Annotated[str, _read_amount, Meta(pattern=DECIMAL_PATTERN)],
+        Meta(description="The new quantity of the order in tonnes, less than it has.", examples=["800"]),
+    ]
+    reason: Annotated[_Reason | None, Meta(description="Why. On the credit note.", examples=["Ordered too much"])] = (
+        None
+    )
 
 
 class HelperCancelIn(CancelIn, forbid_unknown_fields=True):

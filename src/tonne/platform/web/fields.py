@@ -38,6 +38,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     # The values of an enum.
     choices: tuple[str, ...] = ()
     is_flag: bool = False
+    is_number: bool = False
     is_list: bool = False
 
     @property
@@ -70,6 +71,7 @@ def fields_of(struct: type[msgspec.Struct]) -> dict[str, Field]:
                     max_length=lengths[0] if lengths else None,
                     choices=tuple(each.value for kind in types if issubclass(kind, StrEnum) for each in kind),
                     is_flag=bool in types,
+                    is_number=int in types,
                     is_list=list in types,
                 )
     return found

@@ -64,8 +64,17 @@ _AUDITED = (
     *("billing_threshold_minor", "fulfil", "credit_limit_minor", "small_card_orders", "refunds_by_api", "language"),
     "external_pages_visibility",
 )
+MAX_FULFIL_DELAY_H = 2_160
 # Only if they are set.
-_AUDITED_OPTIONS = ("handle", "sibling_id", "idempotency_key", "reference", "receipt_email", "card_email")
+_AUDITED_OPTIONS = (
+    "fulfil_delay_h",
+    "handle",
+    "sibling_id",
+    "idempotency_key",
+    "reference",
+    "receipt_email",
+    "card_email",
+)
 
 
 def audited_values(account: Account) -> audit.Values:
@@ -95,6 +104,12 @@ _CARD_EMAIL = described(
     "organisation get it.",
     input="email",
 )
+_FULFIL_DELAY = described(
+    "How many hours a paid order waits until it is fulfilled, 0 to 2160. Until then it can be cancelled and reduced.",
+    label="Hours until fulfilment",
+    hint="A paid order waits so long, and can be cancelled or reduced. 0 to 2,160.",
+    option="--fulfil-delay",
+)
 _REFUNDS_BY_API = described("Let its API keys refund orders and cancel paid ones.", label="Refunds by API")
 
 
@@ -111,6 +126,7 @@ class AccountChange(Struct, frozen=True, kw_only=True):
     receipt_email: Annotated[str | None, _RECEIPT_EMAIL] = None
     card_email: Annotated[str | None, _CARD_EMAIL] = None
     refunds_by_api: Annotated[bool | None, _REFUNDS_BY_API] = None
+    fulfil_delay_h: Annotated[int | None, _FULFIL_DELAY] = None
     language: Annotated[LanguageCode | None, LANGUAGE] = None
     external_pages_visibility: Annotated[PagesVisibility | None, VISIBILITY] = None
     # Empty texts remove the old ones.
@@ -138,6 +154,7 @@ async def change_account(tx: Connection, scope: Scope, change: AccountChange, *,
         auto_advance=account.auto_advance if change.auto_advance is None else change.auto_advance,
         receipt_email=_changed_address(account.receipt_email, change.receipt_email),
         card_email=_changed_address(account.card_email, change.card_email),
+        fulfil_delay_h=_changed_delay(account.fulfil_delay_h, change.fulfil_delay_h),
         refunds_by_api=account.refunds_by_api if change.refunds_by_api is None else change.refunds_by_api,
         language=change.language or account.language,
         external_pages_visibility=change.external_pages_visibility or account.external_pages_visibility,
@@ -161,6 +178,14 @@ async def change_account(tx: Connection, scope: Scope, change: AccountChange, *,
 
 def _changed_text(old: str | None, new: str | None) -> str | None:
     return old if new is None else new or None
+
+
+def _changed_delay(old: int, new: int | None) -> int:
+    if new is None:
+        return old
+    if not 0 <= new <= MAX_FULFIL_DELAY_H:
+        raise errors.FulfilDelayInvalid(field="fulfil_delay_h")
+    return new
 
 
 def _changed_address(old: str | None, new: str | None) -> str | None:

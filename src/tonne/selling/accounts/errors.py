@@ -222,6 +222,15 @@ class MailAddressInvalid(TonneError, kind=Kind.INVALID, code="mail_address_inval
     message = "This is not an e-mail address. Give one such as billing@example.com, or an empty text to remove it."
 
 
+class FulfilDelayInvalid(TonneError, kind=Kind.INVALID, code="fulfil_delay_invalid"):
+    """On the command line or in the dashboard: the hours until fulfilment are not a number from 0 to 2160.
+
+    Give a whole number of hours; 0 for none.
+    """
+
+    message = "Give a whole number of hours from 0 to 2160."
+
+
 class FeeRateInvalid(TonneError, kind=Kind.INVALID, code="fee_rate_invalid"):
     """On the command line: the fee rate is not between 0 and 1 (excluded) with at most 5 decimals.
 

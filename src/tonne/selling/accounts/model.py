@@ -100,6 +100,8 @@ class Account(Struct, frozen=True):
     card_email: str | None = None
     # Whether its API keys may refund orders, and cancel paid ones.
     refunds_by_api: bool = False
+    # How many hours a paid order waits until it is fulfilled, unless it says so itself.
+    fulfil_delay_h: int = 0
     billing: Billing = Billing.PER_ORDER
     billing_threshold_minor: int | None = None
     fulfil: Fulfil = Fulfil.ON_PAYMENT

@@ -119,7 +119,7 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
 _CHANGEABLE = """
 name, beneficiary, payment_method, auto_advance, receipt_email, card_email, refunds_by_api, billing,
 billing_threshold_minor, fulfil, credit_limit_minor, small_card_orders, language, has_own_beneficiary, handle,
-external_pages_visibility, idempotency_key, reference
+external_pages_visibility, idempotency_key, reference, fulfil_delay_h
 """
 _INSERTED = f"kind, currency, created_at, sibling_id, {_CHANGEABLE}"
 # The last two are written by functions of their own.
@@ -127,7 +127,7 @@ ACCOUNT_COLUMNS = f"organisation_id, mode, id, {_INSERTED}, archived_at, logo_ve
 INSERT_ACCOUNT = f"""
 INSERT INTO accounts (organisation_id, mode, id, {_INSERTED})
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-        $25)
+        $25, $26)
 """  # noqa: S608 - columns above
 
 
@@ -189,7 +189,7 @@ async def set_archived(tx: Connection, scope: Scope, archived_at: datetime | Non
 
 UPDATE_ACCOUNT = f"""
 UPDATE accounts SET ({_CHANGEABLE})
-    = ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+    = ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 WHERE organisation_id = $1 AND id = $2
 """  # noqa: S608 - columns above
 

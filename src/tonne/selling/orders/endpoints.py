@@ -8,10 +8,12 @@ from msgspec import Struct
 from tonne.platform.db.database import Database
 from tonne.platform.db.grouped_read import GroupedRead
 from tonne.platform.db.idempotency import Idempotency
+from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.http.client_fields import idempotency_of, metadata_text, replay
 from tonne.platform.http.json_body import Document
 from tonne.platform.http.lists import Paging, raw_list_response
 from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.values.context import Clock
 from tonne.selling.accounts.directory import AccountDirectory
 from tonne.selling.accounts.model import Terms
 from tonne.selling.catalogue.schemas import quote_out
@@ -26,7 +28,8 @@ from tonne.selling.orders.placing.place_order import OrderRequest, with_mass_of_
 from tonne.selling.orders.placing.place_orders import PlaceOrders
 from tonne.selling.orders.placing.quote_order import quote_order
 from tonne.selling.orders.read_store import ReadOrder, list_orders
-from tonne.selling.orders.schemas import position_of
+from tonne.selling.orders.release_order import release_order
+from tonne.selling.orders.schemas import order_document, position_of
 from tonne.selling.orders.tags import OrderTags
 
 # Quotes write nothing, so they need no key.
@@ -42,6 +45,8 @@ class OrderEndpoints(Struct, frozen=True):
     by_key: GroupedRead[KeyOfClient, ReadOrder]
     by_id: GroupedRead[OrderKey, ReadOrder]
     tags: OrderTags
+    clock: Clock
+    notifier: Notifier
 
     async def place_by_estimate(self, request: Request) -> Response:
         """Place an order by estimate.
@@ -120,6 +125,18 @@ class OrderEndpoints(Struct, frozen=True):
             raise OrderNotFound
         return self.tags.tagged(request, Response(found.document), found.version)
 
+    async def release_order(self, request: Request) -> Response:
+        """Release an order that waits until it is fulfilled.
+
+        Ends the wait of `fulfil_after`: credits are allocated within seconds, and the order can no longer be cancelled
+        or reduced. Only while it is `paid`. Releasing it again changes nothing.
+        """
+        released = await self.database.commit(
+            release_order, request.scope, request.path("order_id"), by=request.actor.at(self.clock())
+        )
+        self.notifier.notify(WorkKind.EVENTS, WorkKind.PAID_ORDERS, scope=request.scope)
+        return Response(order_document(released))
+
     async def list_orders(self, request: Request) -> Response:
         """List the account's orders.
 
@@ -179,6 +196,7 @@ def read_request(
 ) -> OrderRequest:
     """Validate a body and convert its amount to grams or minor units."""
     body = bodies.read_order(document, shape)
+    fulfil_after, fulfil_manually = bodies.read_window(body.fulfil_after)
     return OrderRequest(
         requested=bodies.price_request(
             mass=body.mass if isinstance(body, bodies.OrderByMassIn) else None,
@@ -197,4 +215,6 @@ def read_request(
         quote_id=body.quote_id,
         external_id=body.external_id,
         reference=body.reference,
+        fulfil_after=fulfil_after,
+        fulfil_manually=fulfil_manually,
     )

@@ -22,6 +22,33 @@ class TransitionInvalid(TonneError, kind=Kind.CONFLICT, code="order_transition_i
     message = "The status of the order does not allow this."
 
 
+class OrderFulfilled(TonneError, kind=Kind.CONFLICT, code="order_fulfilled"):
+    """An order is to be cancelled with a refund, reduced or released, but it is fulfilled, or about to be.
+
+    Read the order again. Its credits are allocated: only a goodwill refund remains.
+    """
+
+    message = "The order is fulfilled, or about to be: it can no longer be cancelled, reduced or released."
+
+
+class FulfilAfterInvalid(TonneError, kind=Kind.INVALID, code="fulfil_after_invalid"):
+    """An order may be fulfilled more than 90 days from now at the earliest.
+
+    Send an earlier time in `fulfil_after`, or `manual`.
+    """
+
+    message = 'The time in fulfil_after is more than 90 days ahead. Send an earlier one, or "manual".'
+
+
+class ReductionInvalid(TonneError, kind=Kind.INVALID, code="reduction_invalid"):
+    """An order is to be reduced to a quantity that is not below its own, or not above zero.
+
+    Send the new total in tonnes. To take everything off, cancel the order.
+    """
+
+    message = "The new quantity must be above zero, and below that of the order. To take everything off, cancel it."
+
+
 class EstimateUnknown(TonneError, kind=Kind.INVALID, code="estimate_not_found"):
     """In the body of an order. GET on an unknown estimate returns 404 with the same code."""
 

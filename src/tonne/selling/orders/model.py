@@ -1,12 +1,12 @@
 """Orders and their transitions, the tax of one, and in whose name its certificate is issued."""
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from tonne.platform.events.notification import WorkKind
 from tonne.platform.http.json_body import JsonNumber
@@ -59,8 +59,16 @@ EVENT_TYPES: dict[OrderStatus, str] = {
 PAYMENT_UPDATED = "order.payment_updated"
 # The data of a person was erased from the order and from all its events.
 PERSON_ERASED = "order.person_erased"
+# A part of a paid order was cancelled, or it waits no longer at its client's request. Only for webhooks that name them.
+REDUCED = "order.reduced"
+RELEASED = "order.released"
 # Events that do not change the status.
-STATUS_KEPT = (PAYMENT_UPDATED, PERSON_ERASED)
+STATUS_KEPT = (PAYMENT_UPDATED, PERSON_ERASED, REDUCED, RELEASED)
+# Instead of a time: until its client releases the order.
+MANUAL = "manual"
+# How long a paid order may wait for its client, and how long before its end the client gets a mail.
+LONGEST_WINDOW = timedelta(days=90)
+NOTICE_OF_RELEASE = timedelta(days=7)
 
 
 class PaymentState(StrEnum):
@@ -241,6 +249,12 @@ class Order(msgspec.Struct, frozen=True):
     public_certificate_url: str | None = None
     # When a new certificate is expected. Set while the former one is withdrawn, because credits became invalid.
     certificate_due_on: date | None = None
+    # No credits are allocated before. Fixed when the order is paid; until then what the client asked for.
+    fulfil_after: datetime | None = None
+    # Until the client releases it.
+    fulfil_manually: bool = False
+    # The wait of its account now. It counts when the order is paid, if the client asked for nothing else.
+    fulfil_delay_h: int = 0
 
     @property
     def key(self) -> OrderKey:
@@ -292,6 +306,18 @@ class Order(msgspec.Struct, frozen=True):
     def payer_email(self) -> str | None:
         """Who gets the receipt: the customer of a checkout, or the address that the account has for it."""
         return self.email if self.is_paid_at_checkout else self.receipt_email
+
+    def with_window(self, paid_at: datetime) -> "Order":
+        """As it is paid: until when it waits, and can be cancelled or reduced, does not change with its account."""
+        if self.fulfil_manually:
+            return structs.replace(self, fulfil_after=paid_at + LONGEST_WINDOW)
+        if self.fulfil_after is None and self.fulfil_delay_h:
+            return structs.replace(self, fulfil_after=paid_at + timedelta(hours=self.fulfil_delay_h))
+        return self
+
+    def is_in_window(self, now: datetime) -> bool:
+        """Whether it is paid, and waits until it is fulfilled."""
+        return self.status is OrderStatus.PAID and self.fulfil_after is not None and self.fulfil_after > now
 
     def due_at(self, now: datetime) -> datetime | None:
         """When a worker processes it next; None if the test helpers, or a customer at checkout, have the next step."""

@@ -47,6 +47,8 @@ async def move_order(
     """
     _check(order.status, to)
     moved = structs.replace(order, status=to)
+    if to is model.OrderStatus.PAID:
+        moved = moved.with_window(now)
     document = order_document(moved)
     if not await store.move_order(
         tx, moved, expected=order.status, document=document, now=now, next_attempt_at=next_attempt_at
@@ -63,9 +65,10 @@ async def mark_paid(tx: Connection, order: model.Order, now: datetime) -> model.
     return await move_order(tx, paid, model.OrderStatus.PAID, now, next_attempt_at=order.due_at(now))
 
 
-def with_payment(order: model.Order) -> model.Order:
+def with_payment(order: model.Order, now: datetime) -> model.Order:
     """The order once its payment has arrived."""
-    return structs.replace(order, status=model.OrderStatus.PAID, payment_state=model.PaymentState.PAID)
+    paid = structs.replace(order, status=model.OrderStatus.PAID, payment_state=model.PaymentState.PAID)
+    return paid.with_window(now)
 
 
 class Transitions(msgspec.Struct, frozen=True):

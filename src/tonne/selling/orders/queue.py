@@ -1,4 +1,4 @@
-"""Lock, claim and schedule orders. With `store.py`, the only module that writes or locks the table `orders`.
+"""Lock, claim and schedule orders. With `store.py` and `window_store.py`, all that writes or locks the table `orders`.
 
 An order is due when `next_attempt_at` is in the past; NULL means that no job has to look at it. All locks have the
 strength that the UPDATE itself takes, FOR NO KEY UPDATE: nothing changes the key of an order, and rows that refer to

@@ -17,6 +17,8 @@ from tonne.selling.catalogue.schemas import QuoteOut
 from tonne.selling.orders.endpoints import OrderEndpoints
 from tonne.selling.orders.errors import (
     EstimateUnknown,
+    FulfilAfterInvalid,
+    OrderFulfilled,
     OrderNotFound,
     QuoteExpired,
     QuoteMismatch,
@@ -24,7 +26,9 @@ from tonne.selling.orders.errors import (
     QuoteUsed,
     SpendingLimitReached,
     SupplyInsufficient,
+    TransitionInvalid,
 )
+from tonne.selling.orders.model import OrderStatus
 from tonne.selling.orders.order_filter import FILTER_PARAMETERS
 from tonne.selling.orders.placing.batch_endpoints import MAX_BATCH_BYTES, BatchEndpoints, OrderBatchIn, OrderBatchOut
 from tonne.selling.orders.placing.bodies import OrderByEstimateIn, OrderByMassIn, OrderByValueIn
@@ -79,6 +83,7 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
                 SpendingLimitReached,
                 SupplyInsufficient,
                 PriceUnavailable,
+                FulfilAfterInvalid,
                 operation_id=f"place{name}",
                 body=body,
                 example=example,
@@ -95,7 +100,17 @@ def order_routes(endpoints: OrderEndpoints) -> list[Route]:
                 example=_EXAMPLES[way],
             ),
         ]
-    return [*routes, *_reading_routes(endpoints, route)]
+    release = route(
+        "POST /v1/orders/{order_id}/release",
+        endpoints.release_order,
+        OrderOut,
+        OrderNotFound,
+        OrderFulfilled,
+        TransitionInvalid,
+        operation_id="releaseOrder",
+        shows={"status": OrderStatus.PAID},
+    )
+    return [*routes, *_reading_routes(endpoints, route), release]
 
 
 def _reading_routes(endpoints: OrderEndpoints, route: RouteMaker) -> list[Route]:

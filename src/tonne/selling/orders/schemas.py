@@ -67,7 +67,7 @@ class BeneficiaryOut(msgspec.Struct):
 
 
 class OrderOut(msgspec.Struct):
-    """Every field is always present, but for the last eight.
+    """Every field is always present, but for the last nine.
 
     What is not known yet is null or an empty list.
     """
@@ -233,6 +233,14 @@ class OrderOut(msgspec.Struct):
             examples=["2026-11-15"],
         ),
     ] = msgspec.UNSET
+    fulfil_after: Annotated[
+        str | msgspec.UnsetType,
+        Meta(
+            description="No credits are allocated before: until then a paid order can be cancelled, reduced and "
+            "released. A time, or `manual`: until it is released. Present only if it waits, or has waited.",
+            examples=["2026-11-16T10:00:00.000Z"],
+        ),
+    ] = msgspec.UNSET
 
 
 _PROJECT_EXAMPLE = {
@@ -353,7 +361,14 @@ def _order_out(order: model.Order) -> OrderOut:
         certificate_state=msgspec.UNSET if replaced_on is None else model.OrderCertificateState.BEING_REPLACED,
         certificate_expected_on=msgspec.UNSET if replaced_on is None else replaced_on,
         supplied_on=msgspec.UNSET if order.supplied_on is None else order.supplied_on.isoformat(),
+        fulfil_after=_fulfil_after(order),
     )
+
+
+def _fulfil_after(order: model.Order) -> str | msgspec.UnsetType:
+    if order.fulfil_manually:
+        return model.MANUAL
+    return msgspec.UNSET if order.fulfil_after is None else to_wire(order.fulfil_after)
 
 
 def _hold_reason(order: model.Order) -> model.HoldReason | msgspec.UnsetType:

@@ -12,7 +12,7 @@ from tonne.platform.values.context import Actor, Mode, Scope
 from tonne.platform.values.erased import ERASED_DIGEST
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.orders.model import Order, OrderKey, OrderStatus, OrderTax
-from tonne.selling.orders.totals.bundle_totals import count_projects, lock_pending
+from tonne.selling.orders.totals.bundle_totals import count_lines, lock_pending
 from tonne.selling.orders.totals.metadata_totals import move_values
 
 # Columns of `order_lines` and `order_projects` without keys and positions: the fields of PricedLine and OrderProject.
@@ -58,8 +58,8 @@ async def count_orders_of_link(connection: Connection, scope: Scope, offset_link
 # Compare-and-set on the status.
 MOVE_ORDER = """
 UPDATE orders SET status = $3, payment_state = $4, refunded_minor = $5, failure_reason = $6, cancellation_reason = $7,
-                  status_changed_at = $9, wire_document = $10, next_attempt_at = $11
-WHERE account_id = $1 AND id = $2 AND status = $8 RETURNING true
+                  status_changed_at = $10, wire_document = $11, next_attempt_at = $12, fulfil_after = $8
+WHERE account_id = $1 AND id = $2 AND status = $9 RETURNING true
 """
 
 
@@ -73,22 +73,26 @@ async def move_order(
     next_attempt_at: datetime | None,
 ) -> bool:
     """`order` is the new state. False if the stored status is not `expected`."""
-    names = "scope.account_id, id, status, payment_state, refunded_minor, failure_reason, cancellation_reason"
+    names = "scope.account_id, id, status, payment_state, refunded_minor, failure_reason, cancellation_reason, "
+    names += "fulfil_after"
     values = parameters_of(order, names)
     return await tx.fetchval(MOVE_ORDER, *values, expected, now, document, next_attempt_at) is True
 
 
-# For several orders. Only the last status of each is written, even if it makes several transitions.
+# For several orders. Only the last status of each is written, even if it makes several transitions. No credits are
+# allocated to a paid order before its time, whoever asks.
 MOVE_ORDERS = """
 UPDATE orders SET status = move.status, status_changed_at = $7, next_attempt_at = move.next_attempt_at,
                   wire_document = move.document, payment_state = move.payment_state,
                   refunded_minor = move.refunded_minor, failure_reason = move.failure_reason,
-                  cancellation_reason = move.cancellation_reason, supplied_on = move.supplied_on
+                  cancellation_reason = move.cancellation_reason, supplied_on = move.supplied_on,
+                  fulfil_after = move.fulfil_after
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[], $8::text[], $9::bigint[],
-            $10::text[], $11::text[], $12::date[])
+            $10::text[], $11::text[], $12::date[], $13::timestamptz[])
      AS move (account_id, id, expected, status, document, next_attempt_at, payment_state, refunded_minor,
-              failure_reason, cancellation_reason, supplied_on)
+              failure_reason, cancellation_reason, supplied_on, fulfil_after)
 WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
+  AND (orders.status <> 'paid' OR move.status = 'cancelled' OR coalesce(move.fulfil_after <= $7, true))
 RETURNING orders.id
 """
 
@@ -107,7 +111,7 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
         *columns(moves, "order.scope.account_id, order.id, expected, order.status, document, next_attempt_at"),
         now,
         *columns(moves, "order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason"),
-        [move.order.supplied_on for move in moves],
+        *columns(moves, "order.supplied_on, order.fulfil_after"),
     )
     return {row["id"] for row in rows}
 
@@ -291,10 +295,10 @@ DELETE_PROJECTS = "DELETE FROM order_projects WHERE account_id = $1 AND order_id
 async def replace_projects(tx: Connection, order: Order) -> None:
     """Store the projects of a locked order that was supplied from other lots."""
     await lock_pending(tx, order)
-    await count_projects(tx, order, times=-1)
+    await count_lines(tx, order, times=-1)
     await tx.execute(DELETE_PROJECTS, order.scope.account_id, order.id)
     await insert_projects(tx, [order])
-    await count_projects(tx, order, times=1)
+    await count_lines(tx, order, times=1)
 
 
 class RetiredProject(NamedTuple):

@@ -24,6 +24,7 @@ from tonne.selling.orders.store import insert_projects
 from tonne.supply.certificates.store import issue_certificates, public_address
 from tonne.supply.certificates.totals import add_totals
 from tonne.supply.retirements.allocation_events import record_allocations
+from tonne.supply.retirements.hold_waiting import hold_waiting
 from tonne.supply.stock import supply_store
 from tonne.supply.stock.holds import hold_store
 from tonne.supply.stock.holds.hold_store import HeldForOrder
@@ -119,7 +120,10 @@ class AllocateOrders(RowJobWithSettings, frozen=True):
         if disputed:
             await postpone(tx, disputed, OrderStatus.PAID, None)
         undisputed = [order for order in orders if order.key not in disputed]
-        if undisputed:
+        if waiting := [order for order in undisputed if order.is_in_window(now)]:
+            # The others are still due. Both in one transaction would lock lots in two orders.
+            await hold_waiting(tx, waiting, now)
+        elif undisputed:
             await allocate_orders(tx, undisputed, self.settings, now)
 
     async def _complete(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:

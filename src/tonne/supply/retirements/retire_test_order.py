@@ -6,15 +6,18 @@ still held its own order, or the event stream, could deadlock with the worker or
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Scope
+from tonne.platform.values.context import Clock, Scope, job_actor
 from tonne.selling.orders import store as order_store
 from tonne.selling.orders.errors import OrderNotFound, TransitionInvalid
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import OrderStatus, PaymentState
 from tonne.selling.orders.queue import require_locked_order
+from tonne.selling.orders.release_order import end_window
 from tonne.supply.retirements.allocate_orders import allocate_orders, complete_orders, show_retired_projects
 from tonne.supply.stock.errors import SupplyShort
 from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels
+
+_ACTOR = job_actor("test_helpers")
 
 
 class RetireTestOrder:
@@ -49,7 +52,10 @@ class RetireTestOrder:
         if order.status is OrderStatus.PAID:
             if order.payment_state is PaymentState.DISPUTED:
                 raise TransitionInvalid("The payer disputes the payment: the order is held until that is decided.")
-            await allocate_orders(tx, [order], self._settings, self._clock())
+            now = self._clock()
+            if order.is_in_window(now):
+                order = await end_window(tx, order, by=_ACTOR.at(now))
+            await allocate_orders(tx, [order], self._settings, now)
             (order,) = await load_orders(tx, [order.key])
             if order.status is OrderStatus.PAID:
                 raise SupplyShort

@@ -91,7 +91,7 @@ WAITING = (
                       trim_scale(quantity_grams / 1000000.0), to_char(status_changed_at, 'YYYY-MM-DD HH24:MI'))
                AS "where"
         FROM orders WHERE mode = 'live' AND status = 'paid' AND next_attempt_at IS NOT NULL
-          AND status_changed_at < $1::timestamptz - interval '1 day'
+          AND greatest(status_changed_at, fulfil_after) < $1::timestamptz - interval '1 day'
         ORDER BY status_changed_at
         """,
         topic=Topic.ORDERS,

@@ -93,7 +93,7 @@ SELECT orders.id AS order_id, organisations.name AS organisation_name, orders.qu
        orders.status_changed_at AS paid_at
 FROM orders JOIN organisations ON organisations.id = orders.organisation_id
 WHERE orders.mode = $1 AND orders.status = 'paid' AND orders.next_attempt_at IS NOT NULL
-  AND orders.status_changed_at < $2::timestamptz - interval '1 minute'
+  AND greatest(orders.status_changed_at, orders.fulfil_after) < $2::timestamptz - interval '1 minute'
 ORDER BY orders.status_changed_at, orders.id LIMIT $3
 """
 

@@ -7,6 +7,8 @@ from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_lot, bar_of_project
 from tonne.apps.dashboard.page import DashboardPage, OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
+from tonne.platform.documents.sheets.columns import SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
@@ -14,12 +16,15 @@ from tonne.platform.web.render import see_other
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.stock import supply_reads
 from tonne.supply.stock.lots.export_lots import export_lots
+from tonne.supply.stock.lots.import_lots import as_lots_file
 from tonne.supply.stock.lots.lot_store import list_lots, list_project_lots, list_withdrawn_lots
+from tonne.supply.stock.lots.public_exports import FIELDS, Columns, ColumnsUnknown, ExportDates, ExportRequest
 from tonne.supply.stock.supply_cover import ProjectCover, cover_of, read_sales
 
 PROJECTS_PER_PAGE = 50
 LOTS_PER_PAGE = 50
 BACKORDERS_SHOWN = 25
+ERRORS_SHOWN = 20
 # More are counted only up to here.
 MAX_BACKORDERS = 1000
 
@@ -43,9 +48,27 @@ class SupplyPage(DashboardPage, frozen=True):
         file = read_upload(viewer.request, form, "lots", "tonne catalogue import-lots")
         if file is None:
             return await self.show(viewer, form)
-        kind, now = ImportKind.LOTS, self.clock()
-        import_id = await self.imports.stage(viewer.mode, kind, [file], by=viewer.actor.at(now))
+        try:
+            async with self.database.connection() as connection:
+                lots, notes = await as_lots_file(connection, viewer.mode, file, _read_request(form))
+        except SheetInvalid as error:
+            return self._export_page(viewer, form, file, error)
+        by, reference = viewer.actor.at(self.clock()), " ".join(notes) or None
+        import_id = await self.imports.stage(viewer.mode, ImportKind.LOTS, [lots], by=by, reference=reference)
         return see_other(f"{viewer.base}/imports/{import_id}")
+
+    def _export_page(self, viewer: OperatorViewer, form: Form, file: SheetFile, error: SheetInvalid) -> Response:
+        """What a public export lacks, to be stated with the file; and of an unknown file which columns it has."""
+        return self.layout.page(
+            viewer,
+            "operator_export.html",
+            form,
+            file=file.name,
+            errors=error.errors[:ERRORS_SHOWN],
+            header=error.header if isinstance(error, ColumnsUnknown) else (),
+            names=FIELDS,
+            entered=form,
+        )
 
     async def export(self, viewer: OperatorViewer) -> Response:
         """The lots that can be corrected."""
@@ -108,6 +131,18 @@ class SupplyPage(DashboardPage, frozen=True):
             is_more=len(backorders) == MAX_BACKORDERS,
             backorder_grams=sum(each.quantity_grams for each in backorders),
         )
+
+
+def _read_request(form: Form) -> ExportRequest:
+    chosen = {name: value for name in FIELDS if (value := form.value(f"column_{name}"))}
+    dates = form.value("dates")
+    return ExportRequest(
+        retirement_url=form.value("retirement_url") or None,
+        holds_issued=form.is_checked("held"),
+        dates=ExportDates(dates) if dates in set(ExportDates) else ExportDates.ISO,
+        registry=form.value("registry"),
+        columns=Columns(**chosen) if set(FIELDS) - {"retired_on"} <= chosen.keys() else None,
+    )
 
 
 def _shortest_first(covers: dict[str, ProjectCover]) -> Callable[[supply_reads.ProjectSupply], tuple[bool, float, str]]:

@@ -9,7 +9,7 @@ import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import MoneyColumn, Output, TonnesColumn, ValueColumn, columns, output_options, print_table
-from tonne.apps.cli.parameters import FILE, MODE, read_file, reported_errors
+from tonne.apps.cli.parameters import FILE, MODE, EnumChoice, read_file, reported_errors
 from tonne.apps.cli.table import printable
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.read_sheet import SheetFile
@@ -22,7 +22,8 @@ from tonne.selling.catalogue.pictures.import_pictures import NamedPicture, impor
 from tonne.selling.catalogue.pictures.model import MAX_FILE_BYTES, Picture
 from tonne.selling.catalogue.pictures.pictures import PictureKind
 from tonne.selling.catalogue.pictures.store import PictureSubject, list_subjects
-from tonne.supply.stock.lots.import_lots import import_files
+from tonne.supply.stock.lots.import_lots import as_lots_file, import_files
+from tonne.supply.stock.lots.public_exports import FIELDS, Columns, ExportDates, ExportRequest
 from tonne.supply.stock.vintages import sum_by_bundle
 
 # Corrections printed after an import.
@@ -75,13 +76,51 @@ def import_(mode: Mode, currency: str | None, *, allow_large_change: bool, sourc
 
 @catalogue.command("import-lots")
 @_mode_option
+@click.option("--retirement-url", metavar="URL", help="Of an export: the page that shows its retirements as yours.")
+@click.option("--held", is_flag=True, help="Of an export: you hold all units in it that are not retired.")
+@click.option(
+    "--dates", type=EnumChoice(ExportDates), default=ExportDates.ISO.value, help="Of an export: how it writes dates."
+)
+@click.option("--registry", default="", help="Of another file: the registry of its units.")
+@click.option("--column", "chosen", multiple=True, metavar="NAME=COLUMN", help=f"Of another file: {', '.join(FIELDS)}.")
 @FILE
-def import_lots(mode: Mode, file: Path) -> None:
+def import_lots(
+    mode: Mode,
+    *,
+    retirement_url: str | None,
+    held: bool,
+    dates: ExportDates,
+    registry: str,
+    chosen: tuple[str, ...],
+    file: Path,
+) -> None:
     """Import lots from one CSV FILE with any name.
 
     The columns are those of lots.csv, and the projects must already be in the catalogue.
+
+    Public exports of Verra, Gold Standard, ACR and CAR are recognised by their columns. They list what everybody has
+    retired: leave only your lines in the file. What is not retired is imported only with --held. Of any other file, say
+    with --registry and --column which of its columns are serial, project, vintage, quantity and retired_on.
     """
-    _import(mode, {FileKind.LOTS: read_file(file)}, None)
+    columns = _columns(chosen)
+    request = ExportRequest(
+        retirement_url=retirement_url, holds_issued=held, dates=dates, registry=registry, columns=columns
+    )
+    with reported_errors():
+        lots, notes = run_in_transaction(as_lots_file, mode, read_file(file), request)
+    for note in notes:
+        click.echo(note)
+    _import(mode, {FileKind.LOTS: lots}, None)
+
+
+def _columns(chosen: Sequence[str]) -> Columns | None:
+    pairs = dict(each.partition("=")[::2] for each in chosen)
+    if not pairs:
+        return None
+    if not set(FIELDS) - {"retired_on"} <= pairs.keys() <= set(FIELDS):
+        names = ", ".join(FIELDS)
+        raise click.BadParameter(f"name {names} each once; only retired_on may be missing", param_hint="--column")
+    return Columns(**pairs)
 
 
 @catalogue.command("list")

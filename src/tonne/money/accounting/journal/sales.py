@@ -190,7 +190,10 @@ CANCELLED = JournalSource(
     FROM orders
     CROSS JOIN LATERAL (
         SELECT coalesce((SELECT sum(billed.offset_minor + billed.fee_minor) FROM invoice_orders billed
-                         WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id), 0) AS net_minor
+                         WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id), 0)
+               - coalesce((SELECT sum(reduction.net_minor) FROM order_reductions reduction
+                           WHERE reduction.account_id = orders.account_id AND reduction.order_id = orders.id
+                             AND reduction.was_billed), 0) AS net_minor
     ) AS deferred
     CROSS JOIN LATERAL (VALUES
         ('{To.DEFERRED}', deferred.net_minor::bigint),
@@ -199,4 +202,20 @@ CANCELLED = JournalSource(
     WHERE orders.status IN ('cancelled', 'failed')
     """,  # noqa: S608 - made of our own constants
 )
-SALES = (INVOICED, CREDITED, TAX_DUE, COMPLETED, BILLING_ADJUSTED, CLOSED_FOR_NOTHING, CANCELLED)
+# A part of an order that was billed is not delivered.
+REDUCED = JournalSource(
+    "reduced",
+    "Order reduced",
+    f"""
+    SELECT reduction.mode, reduction.created_at AS at, reduction.id AS source_id, reduction.order_id AS subject,
+           reduction.organisation_id, orders.currency, posting.account, posting.amount_minor
+    FROM order_reductions reduction
+    JOIN orders ON orders.account_id = reduction.account_id AND orders.id = reduction.order_id
+    CROSS JOIN LATERAL (VALUES
+        ('{To.DEFERRED}', reduction.net_minor),
+        ('{To.REFUNDS}', -reduction.net_minor)
+    ) AS posting (account, amount_minor)
+    WHERE reduction.was_billed
+    """,  # noqa: S608 - made of our own constants
+)
+SALES = (INVOICED, CREDITED, TAX_DUE, COMPLETED, BILLING_ADJUSTED, CLOSED_FOR_NOTHING, CANCELLED, REDUCED)

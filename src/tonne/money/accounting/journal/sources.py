@@ -28,6 +28,7 @@ TABLE_OF_KIND = {
     **dict.fromkeys(("invoiced", "credited", "tax_due"), "tax_documents"),
     **dict.fromkeys(("settled", "billing_adjusted"), "invoices"),
     **dict.fromkeys(("completed", "closed_for_nothing", "cancelled", "delivered"), "orders"),
+    "reduced": "order_reductions",
     "resupplied": "shares",
     "received": "bank_transfers",
     "assigned": "transfer_assignments",

@@ -22,6 +22,8 @@ MAX_LINES = 200
 class CreditCause(StrEnum):
     # The orders were cancelled: they are taken off the invoice.
     CANCELLATION = "cancellation"
+    # A part of an order was cancelled.
+    REDUCTION = "reduction"
     # Money is returned, but the orders stay.
     REFUND = "refund"
     # The operator reduces an invoice.

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tonne.money.invoices.documents.billed_sums import SummedLine
 from tonne.money.invoices.model import BillableOrder, InvoiceBilling
-from tonne.platform.db.database import Connection, columns, optional, value_of
+from tonne.platform.db.database import Connection, columns, optional, parameters_of, value_of
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, TaxTreatment, half_up
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
@@ -168,6 +168,23 @@ FROM removed WHERE billing_groups.id = removed.group_id RETURNING true
 async def remove_unbilled(tx: Connection, order: Order) -> bool:
     """A locked order is no longer billed. False if it does not wait for an invoice."""
     return await tx.fetchval(REMOVE_UNBILLED, order.scope.account_id, order.id) is True
+
+
+REDUCE_UNBILLED = """
+WITH old AS (SELECT group_id, exact_cost FROM unbilled_orders WHERE account_id = $1 AND order_id = $2 FOR UPDATE),
+reduced AS (
+    UPDATE unbilled_orders SET quantity_grams = $3, total_minor = $4, exact_cost = $5, exact_fee = $6
+    WHERE account_id = $1 AND order_id = $2
+)
+UPDATE billing_groups SET exact_cost = billing_groups.exact_cost - old.exact_cost + $5
+FROM old WHERE billing_groups.id = old.group_id RETURNING true
+"""
+
+
+async def reduce_unbilled(tx: Connection, order: Order) -> bool:
+    """A locked order, which was reduced, is billed with less. False if it does not wait for an invoice."""
+    names = "scope.account_id, id, priced.quantity_grams, priced.total_cost_minor, exact_cost, exact_fee"
+    return await tx.fetchval(REDUCE_UNBILLED, *parameters_of(order, names)) is True
 
 
 FIND_GROUP_OF = "SELECT group_id FROM unbilled_orders WHERE account_id = $1 AND order_id = $2"

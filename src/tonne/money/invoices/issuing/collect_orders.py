@@ -128,7 +128,8 @@ async def grant_credit(
         due = _due(order)
         if used[account_id] + due <= _limit(settings[account_id]):
             used[account_id] += due
-            granted.append(Transitions(order, [structs.replace(order, status=OrderStatus.PAID)], order.due_at(now)))
+            fulfilled = structs.replace(order, status=OrderStatus.PAID).with_window(now)
+            granted.append(Transitions(order, [fulfilled], order.due_at(now)))
         else:
             above.append(order)
     return granted, above

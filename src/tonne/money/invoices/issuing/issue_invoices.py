@@ -127,7 +127,7 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     if await _issue_each(tx, billed, organisations, settings, now, rates=rates):
         # The commit would lock the streams of the invoices after those of the orders that move.
         await lock_streams(tx, [Stream(order.scope.organisation_id, order.scope.mode) for order in orders])
-    moves = [Transitions(order, [with_payment(order)], order.due_at(now)) for order in free]
+    moves = [Transitions(order, [with_payment(order, now)], order.due_at(now)) for order in free]
     reasons = {id_: lacks.hold_reason for id_, lacks in lacking.items() if lacks.hold_reason}
     reasons |= {order.id: HoldReason.CREDIT_LIMIT_REACHED for order in above}
     reasons |= {order.id: HoldReason.COLLECTION_PENDING for order in pending}
@@ -325,7 +325,7 @@ async def _close_or_postpone(
     await billing_store.refresh_group_any_account(tx, group.id, now, GRACE)
     loaded = await load_orders(tx, keys)
     moves = [
-        Transitions(order, [with_payment(order)], order.due_at(now))
+        Transitions(order, [with_payment(order, now)], order.due_at(now))
         for order in loaded
         if order.status is OrderStatus.PLACED
     ]

@@ -194,7 +194,9 @@ def _responses(route: Route, schemas: Schemas, shared: Components) -> dict[str, 
 
 def _changed(example: Any, changes: Mapping[str, Any]) -> Any:
     nested = {
-        name: _changed(example[name], value) if isinstance(value, Mapping) else value for name, value in changes.items()
+        name: _changed(example[name], value) if isinstance(value, Mapping) else value
+        for name, value in changes.items()
+        if name in example or not isinstance(value, Mapping)
     }
     return {**example, **nested} if nested else example
 

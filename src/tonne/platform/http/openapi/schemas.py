@@ -74,7 +74,10 @@ class Schemas:
 
 
 def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
-    """A value that is valid by the schema, made of the examples of its parts."""
+    """A value that is valid by the schema, made of the examples of its parts.
+
+    Of a response without the fields that are present only sometimes: they would contradict each other.
+    """
     for given in (schema.get("examples"), schema.get("enum")):
         if given:
             return given[0]
@@ -86,7 +89,9 @@ def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
     if schema["type"] == "array":
         return [example_of(schema["items"], components)]
     if schema["type"] == "object":
-        return {name: example_of(part, components) for name, part in schema.get("properties", {}).items()}
+        properties = schema.get("properties", {})
+        shown = properties if "additionalProperties" in schema else schema.get("required") or properties
+        return {name: example_of(properties[name], components) for name in shown}
     return schema.get("const", True)
 
 

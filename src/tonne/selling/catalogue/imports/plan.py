@@ -189,6 +189,9 @@ def plan_catalogue(sheets: Sheets, stored: StoredCatalogue) -> CataloguePlan:
     errors += _check_defaults(sheets.defaults, known_bundles)
     selection = [replace(row, position=i) for i, row in enumerate(sheets.defaults.rows)]
     positioned = _with_positions(sheets.bundle_projects.rows)
+    if not errors:
+        members = positioned if sheets.bundle_projects.name else stored.bundle_projects
+        errors += _check_deliveries(sheets.bundle_projects.name or sheets.projects.name, members, known_projects)
     return CataloguePlan(
         projects=projects,
         bundles=bundles,
@@ -276,6 +279,21 @@ def _check_bundle_projects(
     for row in sheet.rows:
         yield from _check_bundle(sheet.name, row, bundles)
         yield from check_project(sheet.name, row, projects)
+
+
+def _check_deliveries(
+    file: str, rows: Collection[BundleProjectRow], projects: Referable[ProjectRow]
+) -> Iterator[RowError]:
+    """Credits that are issued and such as may never be cannot be sold as one."""
+    first: dict[str, bool] = {}
+    for row in rows:
+        is_issued = projects.by_key[row.project_key].is_issued
+        if first.setdefault(row.bundle_slug, is_issued) is not is_issued:
+            message = (
+                f"the bundle {quoted(row.bundle_slug)} mixes projects whose credits are issued (offset_delivery "
+                "ex_post) with others: make a bundle of each kind."
+            )
+            yield RowError(file, row.line or None, "registry_project_id", message)
 
 
 def _check_bundle(file: str, row: BundleProjectRow | DefaultRow, known: Referable[BundleRow]) -> Iterator[RowError]:

@@ -106,3 +106,8 @@ class ProjectRow(ProjectReference):
     datasets: Annotated[list[details.Dataset], Column(detail_columns.items(detail_columns.parse_dataset))] | None = None
     links: Annotated[list[details.ProjectLink], Column(detail_columns.items(detail_columns.parse_link))] | None = None
     news: Annotated[list[details.NewsArticle], Column(detail_columns.items(detail_columns.parse_news))] | None = None
+
+    @property
+    def is_issued(self) -> bool:
+        """Whether its lots are credits that the registry has issued."""
+        return self.offset_delivery in {None, details.OffsetDelivery.EX_POST}

@@ -170,9 +170,7 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
             unit_prices.append((net, gross))
             net_sums.append(mass * net)
             gross_sum += mass * gross
-    total_cost = ceil(gross_sum, GRAMS_PER_TONNE * prices.total_unit) * prices.total_unit
-    # Without a fee, net and gross are the same: rounding must not create a commission.
-    offset_cost = half_up(sum(net_sums), GRAMS_PER_TONNE) if prices.fee_rate else total_cost
+    total_cost, offset_cost = _round(gross_sum, sum(net_sums), prices.fee_rate, prices.total_unit)
     if max(total_cost, *[gross for _, gross in unit_prices]) > MAX_MINOR:
         raise QuantityInvalid("The cost is too large. Order less at a time.")
     costs = apportion(offset_cost, net_sums)
@@ -199,6 +197,36 @@ def _price_lines(prices: PriceList, shares: Sequence[BundleShare], grams: Sequen
         commission_minor=total_cost - offset_cost,
         total_cost_minor=total_cost,
         lines=tuple(lines),
+    )
+
+
+def _round(gross_sum: int, net_sum: int, fee_rate: Fraction, total_unit: int) -> tuple[int, int]:
+    """Total and offset cost. Without a fee they are the same: rounding must not create a commission."""
+    total_cost = ceil(gross_sum, GRAMS_PER_TONNE * total_unit) * total_unit
+    return total_cost, half_up(net_sum, GRAMS_PER_TONNE) if fee_rate else total_cost
+
+
+def reduce_priced(priced: Priced, grams: int, *, total_unit: int) -> Priced:
+    """A smaller quantity at the same prices, split over the bundles as before. No line and no sum is larger then."""
+    masses = apportion(grams, [line.quantity_grams for line in priced.lines])
+    lines = [
+        msgspec.structs.replace(line, quantity_grams=mass)
+        for line, mass in zip(priced.lines, masses, strict=True)
+        if mass > 0
+    ]
+    net_sums = [line.quantity_grams * line.unit_price_minor for line in lines]
+    gross_sum = sum(line.quantity_grams * line.gross_unit_price_minor for line in lines)
+    total_cost, offset_cost = _round(gross_sum, sum(net_sums), priced.fee_rate, total_unit)
+    costs = apportion(offset_cost, net_sums)
+    return msgspec.structs.replace(
+        priced,
+        quantity_grams=grams,
+        offset_cost_minor=offset_cost,
+        commission_minor=total_cost - offset_cost,
+        total_cost_minor=total_cost,
+        lines=tuple(
+            msgspec.structs.replace(line, offset_cost_minor=cost) for line, cost in zip(lines, costs, strict=True)
+        ),
     )
 
 

@@ -20,6 +20,8 @@ class OrderMailKind(StrEnum):
     RECEIPT = "receipt"
     REFUND = "refund"
     CANCELLED = "cancelled"
+    # An order that waits for its client is released by itself soon.
+    RELEASE = "release"
     # These two are about an invoice, and belong to one of the orders that it bills.
     INVOICE_RECEIPT = "invoice_receipt"
     INVOICE = "invoice"

@@ -1,5 +1,7 @@
 """Request bodies of orders and quotes."""
 
+from contextlib import suppress
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -17,7 +19,7 @@ from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import EstimateId
 from tonne.selling.catalogue.selection import FIELD, MASSES_FIELD, BundleChoiceIn, BundleMass
 from tonne.selling.estimates.schemas import MassIn
-from tonne.selling.orders.model import BENEFICIARY, BeneficiaryIn
+from tonne.selling.orders.model import BENEFICIARY, MANUAL, BeneficiaryIn
 
 
 def _read_value(value: Any) -> str:
@@ -65,6 +67,26 @@ VALUE = Meta(
 Value = Annotated[str, _read_value, VALUE]
 
 
+def _read_fulfil_after(value: Any) -> str:
+    if isinstance(value, str) and not isinstance(value, JsonNumber):
+        with suppress(ValueError, OverflowError):
+            read_window(value)
+            return value
+    raise ValueError(f'expected a time such as "2026-11-16T10:00:00Z", or "{MANUAL}"')
+
+
+FulfilAfter = Annotated[
+    str,
+    _read_fulfil_after,
+    Meta(
+        description="Allocate no credits before: until then the order can be cancelled and reduced once it is paid. A "
+        "time at most 90 days ahead, or `manual`: until you release it, at most 90 days after the payment. Omit it for "
+        "the account's setting.",
+        examples=["2026-11-16T10:00:00Z"],
+    ),
+]
+
+
 class BundleMassIn(msgspec.Struct, forbid_unknown_fields=True):
     bundle_id: Annotated[
         str, Meta(max_length=100, description="Id of a bundle on sale.", examples=["bun_06gtv168k5mt6mitjtjihcsfns"])
@@ -86,6 +108,7 @@ class OrderByEstimateIn(msgspec.Struct, forbid_unknown_fields=True):
     quote_id: QuoteId | None = None
     external_id: ExternalId | None = None
     reference: Reference | None = None
+    fulfil_after: FulfilAfter | None = None
 
 
 class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -102,6 +125,7 @@ class OrderByMassIn(msgspec.Struct, forbid_unknown_fields=True):
     quote_id: QuoteId | None = None
     external_id: ExternalId | None = None
     reference: Reference | None = None
+    fulfil_after: FulfilAfter | None = None
 
 
 class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,6 +139,7 @@ class OrderByValueIn(msgspec.Struct, forbid_unknown_fields=True):
     quote_id: QuoteId | None = None
     external_id: ExternalId | None = None
     reference: Reference | None = None
+    fulfil_after: FulfilAfter | None = None
 
 
 OrderIn = OrderByEstimateIn | OrderByMassIn | OrderByValueIn
@@ -130,6 +155,14 @@ def read_order(document: Document, shape: type[OrderIn]) -> OrderIn:
     if faults:
         raise Invalid(faults)
     return body
+
+
+def read_window(fulfil_after: str | None) -> tuple[datetime | None, bool]:
+    """When an order may be fulfilled, and whether it waits for its client."""
+    if fulfil_after is None or fulfil_after == MANUAL:
+        return None, fulfil_after is not None
+    moment = datetime.fromisoformat(fulfil_after)
+    return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC), False
 
 
 def _mass_faults(members: dict[str, Any]) -> list[Fault]:

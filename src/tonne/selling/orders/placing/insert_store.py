@@ -15,7 +15,7 @@ payment_method, requested_quantity_grams, requested_value_minor, quantity_grams,
 commission_minor, fee_rate, exchange_rate, exchange_rate_source, exchange_rate_as_of, estimate_id, offset_link_id, \
 email, metadata, beneficiary, created_at, next_attempt_at, wire_document, placed_by_key, tax_treatment, tax_rate, \
 tax_minor, beneficiary_kind, beneficiary_is_public, language, quantity_trunc, quote_id, external_id, \
-external_id_verified, reference"""
+external_id_verified, reference, fulfil_after, fulfil_manually"""
 
 
 class NewOrder(NamedTuple):
@@ -62,6 +62,8 @@ def _values(new: NewOrder) -> tuple[object, ...]:
         order.external_id,
         order.external_id_verified,
         order.reference,
+        order.fulfil_after,
+        order.fulfil_manually,
         None if selection is None else json.dumps(selection),
     )
 
@@ -71,14 +73,15 @@ INSERT_ORDER = f"""
 WITH new AS (
     INSERT INTO orders ({ORDER_COLUMNS}, bundle_selection, status_changed_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-            $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41::jsonb, $26)
+            $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42,
+            $43::jsonb, $26)
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING account_id, id
 ), lines AS (
     INSERT INTO order_lines (account_id, order_id, {LINE_COLUMNS}, position)
     SELECT new.account_id, new.id, line.*
-    FROM new, unnest($42::text[], $43::text[], $44::text[], $45::bigint[], $46::bigint[], $47::bigint[],
-                     $48::bigint[], $49::boolean[]) WITH ORDINALITY AS line
+    FROM new, unnest($44::text[], $45::text[], $46::text[], $47::bigint[], $48::bigint[], $49::bigint[],
+                     $50::bigint[], $51::boolean[]) WITH ORDINALITY AS line
 )
 SELECT EXISTS (SELECT FROM new)
 """  # noqa: S608 - a constant
@@ -89,7 +92,7 @@ async def insert_order(tx: Connection, order: NewOrder) -> bool:
 
 
 # The same for many orders. Returns the ids of those that were inserted. Rows as composite values cost half of what an
-# array for each of the 51 columns costs here, and less in PostgreSQL.
+# array for each of the 53 columns costs here, and less in PostgreSQL.
 INSERT_ORDERS = f"""
 WITH new AS (
     INSERT INTO orders ({ORDER_COLUMNS}, bundle_selection, status_changed_at)

@@ -19,8 +19,8 @@ from tonne.selling.catalogue.prices.price import OrderType, PriceRequest, price,
 from tonne.selling.catalogue.prices.pricing import Priced
 from tonne.selling.estimates.store import find_mass_grams
 from tonne.selling.orders.buyer import BuyerDetails, save_buyer
-from tonne.selling.orders.errors import EstimateUnknown, OfferChanged, QuoteUsed, SupplyInsufficient
-from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, OrderTax, tax_of
+from tonne.selling.orders.errors import EstimateUnknown, FulfilAfterInvalid, OfferChanged, QuoteUsed, SupplyInsufficient
+from tonne.selling.orders.model import LONGEST_WINDOW, Beneficiary, Order, OrderStatus, OrderTax, tax_of
 from tonne.selling.orders.move_order import event_of, order_event
 from tonne.selling.orders.placing.insert_store import NewOrder, insert_order
 from tonne.selling.orders.placing.spending import count_spending
@@ -66,6 +66,9 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True):
     # False: a visitor of an offset link may have typed it.
     external_id_verified: bool = True
     reference: str | None = None
+    # When it may be fulfilled, if the account's setting does not apply.
+    fulfil_after: datetime | None = None
+    fulfil_manually: bool = False
 
 
 class ComposedOrder(NamedTuple):
@@ -144,6 +147,8 @@ def compose_order(
 
     With `locked`, it gets that price. Raises OfferChanged if the person saw another offer.
     """
+    if request.fulfil_after is not None and request.fulfil_after > now + LONGEST_WINDOW:
+        raise FulfilAfterInvalid(field="fulfil_after")
     if request.payment_method is not None:
         terms = terms.paid_by(request.payment_method)
     priced, tax = _locked_or_current_price(request, requested, terms, catalogue, locked)
@@ -236,6 +241,8 @@ def _make_order(
         external_id=request.external_id,
         external_id_verified=request.external_id is not None and request.external_id_verified,
         reference=request.reference,
+        fulfil_after=request.fulfil_after,
+        fulfil_manually=request.fulfil_manually,
     )
 
 

@@ -47,17 +47,19 @@ async def lock_pending(tx: Connection, order: Order) -> None:
 
 
 # What is folded of the order: all that counts now, without what is pending.
-COUNT_PROJECTS = f"""
+COUNT_LINES = f"""
 INSERT INTO bundle_totals AS total (account_id, day, bundle_id, project_id, currency, parts, bundle_orders,
                                     project_orders, grams, offset_cost_minor)
 WITH net AS MATERIALIZED (
-    SELECT account_id, order_id, day, currency, 0 AS waiting, $5::integer * sum(allocated) AS allocated
+    SELECT account_id, order_id, day, currency,
+           $5::integer * coalesce(sum(orders) FILTER (WHERE status IN ('placed', 'paid')), 0) AS waiting,
+           $5::integer * coalesce(sum(orders) FILTER (WHERE status IN ('retiring', 'complete')), 0) AS allocated
     FROM (SELECT account_id, id AS order_id, (created_at AT TIME ZONE 'UTC')::date AS day, currency::text AS currency,
-                 CASE WHEN status IN ('retiring', 'complete') THEN 1 ELSE 0 END AS allocated
+                 status, 1 AS orders
           FROM orders WHERE account_id = $3 AND id = $4
           UNION ALL
-          SELECT account_id, order_id, day, currency, -orders FROM order_deltas
-          WHERE organisation_id = $1 AND mode = $2 AND order_id = $4 AND status IN ('retiring', 'complete')) each
+          SELECT account_id, order_id, day, currency, status, -orders FROM order_deltas
+          WHERE organisation_id = $1 AND mode = $2 AND order_id = $4) each
     GROUP BY account_id, order_id, day, currency
 ), fact AS ({FACTS_OF_NET})
 SELECT account_id, day, bundle_id, project_id, currency, sum(parts), sum(bundle_orders), sum(project_orders),
@@ -71,10 +73,10 @@ SET parts = total.parts + excluded.parts, bundle_orders = total.bundle_orders + 
 """  # noqa: S608 - constants
 
 
-async def count_projects(tx: Connection, order: Order, *, times: int) -> None:
-    """Add the stored projects of a locked order `times` to the totals, as far as the order is folded.
+async def count_lines(tx: Connection, order: Order, *, times: int) -> None:
+    """Add the stored lines and projects of a locked order `times` to the totals, as far as the order is folded.
 
-    Call it with -1 before its projects change and with 1 afterwards, after `lock_pending`.
+    Call it with -1 before they change and with 1 afterwards, after `lock_pending`.
     """
     scope = order.scope
-    await tx.execute(COUNT_PROJECTS, scope.organisation_id, scope.mode, scope.account_id, order.id, times)
+    await tx.execute(COUNT_LINES, scope.organisation_id, scope.mode, scope.account_id, order.id, times)

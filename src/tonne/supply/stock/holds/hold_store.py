@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns, parameters_of
 from tonne.platform.values.context import Mode, Scope
-from tonne.selling.orders.model import OrderKey
+from tonne.selling.orders.model import Order, OrderKey
 
 
 class Trust(StrEnum):
@@ -50,9 +50,9 @@ class HeldPart(NamedTuple):
 
 DELETE_OWN = "DELETE FROM supply_holds WHERE account_id = $1 AND checkout_id = $2"
 INSERT_HOLDS = """
-INSERT INTO supply_holds (account_id, organisation_id, mode, expires_at, checkout_id, trust, client_hash, email_hash,
-                          order_id, charges_before, bundle_id, project_id, quantity_grams, reserved_grams)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, bundle_id, project_id, quantity_grams, reserved_grams
+INSERT INTO supply_holds (account_id, organisation_id, mode, expires_at, kind, checkout_id, trust, client_hash,
+                          email_hash, order_id, charges_before, bundle_id, project_id, quantity_grams, reserved_grams)
+SELECT $1, $2, $3, $4, 'checkout', $5, $6, $7, $8, $9, $10, bundle_id, project_id, quantity_grams, reserved_grams
 FROM unnest($11::text[], $12::text[], $13::bigint[], $14::bigint[])
      AS part (bundle_id, project_id, quantity_grams, reserved_grams)
 """
@@ -76,27 +76,48 @@ async def name_order(tx: Connection, scope: Scope, checkout_id: str, order_id: s
     await tx.execute(NAME_ORDER, scope.account_id, checkout_id, order_id)
 
 
-INSERT_QUOTE_HOLDS = """
-INSERT INTO supply_holds (account_id, checkout_id, organisation_id, mode, expires_at, charges_before, bundle_id,
-                          project_id, quantity_grams, reserved_grams)
-SELECT $1, $2, $3, $4, $5, 0, bundle_id, project_id, quantity_grams, reserved_grams
-FROM unnest($6::text[], $7::text[], $8::bigint[], $9::bigint[])
+INSERT_PROMISED = """
+INSERT INTO supply_holds (account_id, checkout_id, organisation_id, mode, expires_at, kind, order_id, charges_before,
+                          bundle_id, project_id, quantity_grams, reserved_grams)
+SELECT $1, $2, $3, $4, $5, CASE WHEN $6::text IS NULL THEN 'quote' ELSE 'order' END, $6, 0, bundle_id, project_id,
+       quantity_grams, reserved_grams
+FROM unnest($7::text[], $8::text[], $9::bigint[], $10::bigint[])
      AS part (bundle_id, project_id, quantity_grams, reserved_grams)
 """
 
 
-async def insert_quote_holds(
-    tx: Connection, scope: Scope, quote_id: str, parts: Sequence[HeldPart], expires_at: datetime
+async def insert_promised(
+    tx: Connection,
+    scope: Scope,
+    holder_id: str,
+    parts: Sequence[HeldPart],
+    expires_at: datetime,
+    *,
+    order_id: str | None = None,
 ) -> None:
+    """What is held for a quote, or for a paid order that is not fulfilled yet."""
     await tx.execute(
-        INSERT_QUOTE_HOLDS,
+        INSERT_PROMISED,
         scope.account_id,
-        quote_id,
+        holder_id,
         scope.organisation_id,
         scope.mode,
         expires_at,
+        order_id,
         *columns(parts, "bundle_id, project_id, quantity_grams, reserved_grams"),
     )
+
+
+DELETE_OF_ORDER = """
+DELETE FROM supply_holds WHERE account_id = $1 AND order_id = $2 AND kind = 'order'
+RETURNING bundle_id, project_id, quantity_grams, reserved_grams, expires_at
+"""
+
+
+async def take_of_order(tx: Connection, order: Order) -> tuple[list[HeldPart], datetime | None]:
+    """Delete what is held for a locked paid order, and return it with the end of the hold."""
+    rows = await tx.fetch(DELETE_OF_ORDER, order.scope.account_id, order.id)
+    return [HeldPart(*row[:4]) for row in rows], rows[0]["expires_at"] if rows else None
 
 
 READ_RESERVED = """
@@ -151,16 +172,20 @@ async def read_held(tx: Connection, scope: Scope, holder: Holder, project_ids: I
     return {row["project_id"]: Held(*row[1:]) for row in rows}
 
 
+# Instead of a trust: held for paid orders that are not fulfilled yet.
+FOR_ORDERS = "order"
 SUM_BY_TRUST = """
-SELECT hold.trust, sum(hold.reserved_grams)::bigint AS grams
+SELECT coalesce(hold.trust, hold.kind) AS trust, sum(hold.reserved_grams)::bigint AS grams
 FROM supply_holds hold LEFT JOIN orders ON orders.account_id = hold.account_id AND orders.id = hold.order_id
-WHERE hold.mode = 'live' AND hold.trust IS NOT NULL AND orders.status IS DISTINCT FROM 'paid' GROUP BY hold.trust
+WHERE hold.mode = 'live' AND (hold.kind = 'order' OR hold.kind = 'checkout' AND orders.status IS DISTINCT FROM 'paid')
+GROUP BY 1
 """
 
 
 async def sum_by_trust_any_account(connection: Connection) -> dict[str, int]:
-    """Grams that unpaid live checkouts hold."""
-    return dict.fromkeys(Trust, 0) | {row["trust"]: row["grams"] for row in await connection.fetch(SUM_BY_TRUST)}
+    """Grams that unpaid live checkouts hold, and live orders that are not fulfilled yet."""
+    rows = await connection.fetch(SUM_BY_TRUST)
+    return dict.fromkeys((*Trust, FOR_ORDERS), 0) | {row["trust"]: row["grams"] for row in rows}
 
 
 FIND_OVERHELD = """

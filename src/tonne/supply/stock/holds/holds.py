@@ -22,6 +22,7 @@ from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.selling.catalogue.prices.pricing import PricedLine
 from tonne.selling.catalogue.sources import find_sources
 from tonne.selling.orders.errors import NotEnoughInStock
+from tonne.selling.orders.model import Order
 from tonne.selling.orders.quotes.store import end_holding
 from tonne.supply.stock.holds import hold_store
 from tonne.supply.stock.holds.hold_store import Held, HeldPart, HeldUntil, Holder, Trust
@@ -30,6 +31,8 @@ from tonne.supply.stock.supply_store import lock_lots
 
 # As long as the payment page.
 HOLD_LIFE = timedelta(minutes=35)
+# How much longer than it waits an order holds supply: until a worker has fulfilled it.
+HOLD_GRACE = timedelta(hours=1)
 NOTHING_HELD = Held(0, 0, 0, 0, 0, 0)
 
 _log = structlog.get_logger()
@@ -130,8 +133,54 @@ async def hold_for_quote(
     stock = await _lock_stock(tx, scope.mode, lines)
     reserved = await hold_store.read_reserved_any_account(tx, scope.mode, stock.units)
     parts = _cover(lines, stock, reserved)
-    await hold_store.insert_quote_holds(tx, scope, quote_id, parts, expires_at)
+    await hold_store.insert_promised(tx, scope, quote_id, parts, expires_at)
     return sum(part.reserved_grams for part in parts)
+
+
+async def hold_for_orders(tx: Connection, mode: Mode, orders: Sequence[Order]) -> list[Order]:
+    """Hold the grams of these locked paid orders until they are fulfilled. Returns those that supply does not cover.
+
+    Orders for which a checkout or a quote holds supply keep that. It locks lots until the transaction ends.
+    """
+    stock = await _lock_stock(tx, mode, [line for order in orders for line in order.lines])
+    found = await hold_store.read_holds_any_account(tx, mode, stock.units)
+    holding = {each.order_id for each in found}
+    reserved: dict[str, int] = dict.fromkeys(stock.units, 0)
+    for each in found:
+        reserved[each.project_id] += each.reserved_grams
+    short, projects = [], iter(stock.projects)
+    for order in orders:
+        own = stock._replace(projects=[next(projects) for _ in order.lines])
+        if order.id in holding or order.fulfil_after is None:
+            continue
+        try:
+            parts = _cover(order.lines, own, reserved)
+        except NotEnoughInStock:
+            short.append(order)
+            continue
+        until = order.fulfil_after + HOLD_GRACE
+        await hold_store.insert_promised(tx, order.scope, order.id, parts, until, order_id=order.id)
+        for part in parts:
+            reserved[part.project_id] += part.reserved_grams
+    return short
+
+
+async def shrink_hold(tx: Connection, reduced: Order) -> None:
+    """Keep only what a locked order still needs of what is held for it. Nothing new is held, so no lot is locked."""
+    parts, until = await hold_store.take_of_order(tx, reduced)
+    if until is None:
+        return
+    sources = await find_sources(tx, reduced.scope.mode, [line.bundle_id for line in reduced.lines])
+    units = {source.project_id: source.granularity_grams for source in sources}
+    left = {line.bundle_id: line.quantity_grams for line in reduced.lines}
+    kept = []
+    for part in sorted(parts):
+        grams = min(part.quantity_grams, left.get(part.bundle_id, 0))
+        if grams:
+            left[part.bundle_id] -= grams
+            reserved = min(part.reserved_grams, whole_units(grams, units[part.project_id]))
+            kept.append(part._replace(quantity_grams=grams, reserved_grams=reserved))
+    await hold_store.insert_promised(tx, reduced.scope, reduced.id, kept, until, order_id=reduced.id)
 
 
 async def _lock_stock(tx: Connection, mode: Mode, lines: Sequence[PricedLine]) -> Stock:
@@ -197,9 +246,10 @@ class ReleaseHolds:
         return (
             GaugeFamily(
                 "tonne_holds_grams",
-                "Grams that unpaid live checkouts hold, by how far their customers are trusted.",
+                "Grams that unpaid live checkouts hold, by how far their customers are trusted, and paid orders that "
+                "are not fulfilled yet.",
                 "trust",
-                read=lambda: [((trust,), self._held.get(trust, 0)) for trust in Trust] if self._held else [],
+                read=lambda: [((trust,), grams) for trust, grams in self._held.items()],
                 combine=Combine.MAX,
             ),
         )

@@ -13,6 +13,8 @@ INVARIANTS = (
         CROSS JOIN LATERAL (SELECT convert_from(quotes.locked, 'UTF8')::json AS shown) price
         LEFT JOIN orders ON orders.account_id = quotes.account_id AND orders.id = quotes.order_id
         WHERE quotes.order_id IS NOT NULL
+          AND NOT EXISTS (SELECT FROM order_reductions reduction
+                          WHERE reduction.account_id = orders.account_id AND reduction.order_id = orders.id)
           AND (orders.quote_id, orders.quantity_grams, orders.offset_cost_minor, orders.commission_minor,
                orders.total_cost_minor)
               IS DISTINCT FROM
@@ -38,7 +40,7 @@ INVARIANTS = (
                           bool_or(stored.id IS NULL) AS is_orphan
                    FROM supply_holds hold
                    LEFT JOIN quotes stored ON stored.account_id = hold.account_id AND stored.id = hold.checkout_id
-                   WHERE hold.trust IS NULL GROUP BY hold.account_id, hold.checkout_id) hold
+                   WHERE hold.kind = 'quote' GROUP BY hold.account_id, hold.checkout_id) hold
           ON hold.account_id = quotes.account_id AND hold.checkout_id = quotes.id
         WHERE quotes.id IS NULL AND hold.is_orphan
            OR quotes.id IS NOT NULL AND quotes.held_grams IS DISTINCT FROM hold.grams

@@ -42,6 +42,9 @@ def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
         raise Disagreement(
             column, f"{quoted(units.text)} is made up, and no serial of {row.registry}: enter the real one."
         )
+    if project is not None and not project.is_issued:
+        message = f"its offset_delivery is {project.offset_delivery}: credits that are not issued yet are no lots."
+        raise Disagreement("registry_project_id", message)
     units = _settled(row, units)
     if units.last - units.first >= MAX_LOT_UNITS:
         raise Disagreement(column, f"the lot has more than {MAX_LOT_UNITS:,} units: split it into smaller lots.")

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
+from operator import itemgetter
 
 import asyncpg
 import msgspec
@@ -26,6 +27,7 @@ from tonne.platform.values.context import By, Mode, new_id
 from tonne.selling.catalogue.imports.audit import catalogue_entries, import_entry, row_entries
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport, begin_import, finish_import, save_catalogue
 from tonne.selling.catalogue.imports.plan import CataloguePlan, FileKind, Files, check_project
+from tonne.selling.catalogue.imports.store import read_projects
 from tonne.selling.catalogue.sources import lock_members
 from tonne.selling.orders.queue import wake_all_short
 from tonne.supply.stock.holds.hold_store import find_overheld_any_account, is_removed_project_held_any_account
@@ -46,6 +48,7 @@ from tonne.supply.stock.lots.lots import (
     read_lots,
     save_lots,
 )
+from tonne.supply.stock.lots.public_exports import ExportRequest, convert_export, is_lots_file, read_header
 from tonne_verify.serials.units import UnitRange
 
 _REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."
@@ -117,6 +120,44 @@ async def check_granularity(tx: Connection, mode: Mode, catalogue: CataloguePlan
     ]
 
 
+HAVE_LOTS = "SELECT DISTINCT project_id FROM lots WHERE mode = $1 AND project_id = ANY ($2::text[])"
+
+
+async def check_issued(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> list[RowError]:
+    """Report projects with lots whose credits are said not to be issued."""
+    unissued = {catalogue.project_ids[row.key]: row for row in catalogue.projects.changed if not row.is_issued}
+    rows = await tx.fetch(HAVE_LOTS, mode, list(unissued)) if unissued else []
+    message = "the project has lots, so its credits are issued: write ex_post, or withdraw the lots."
+    lines = sorted(unissued[row["project_id"]].line for row in rows)
+    return [RowError(catalogue.projects.file, line, "offset_delivery", message) for line in lines]
+
+
+LIST_NUMBERS = """
+SELECT lots.first_number, lots.last_number, lots.serial, serial_blocks.namespace
+FROM serial_blocks JOIN lots ON lots.serial_block = serial_blocks.number
+WHERE serial_blocks.namespace LIKE 'VERRA %' ORDER BY lots.first_number
+"""
+
+
+async def find_same_numbers(tx: Connection, lines: Sequence[LotUnits]) -> list[str]:
+    """For people: new lots of Verra with numbers of another batch. They may be the same credits.
+
+    Numbers run through all batches of a registrar, as far as is known.
+    """
+    verra = [each for each in lines if each.units.grammar == "verra"]
+    by_registrar: defaultdict[str, list[asyncpg.Record]] = defaultdict(list)
+    for lot in await tx.fetch(LIST_NUMBERS) if verra else ():
+        by_registrar[lot["namespace"].rpartition(" ")[0]].append(lot)
+    found = []
+    for row, units in verra:
+        lots = by_registrar[units.namespace.rpartition(" ")[0]]
+        i = bisect_right(lots, units.last, key=itemgetter("first_number")) - 1
+        if i >= 0 and lots[i]["last_number"] >= units.first and lots[i]["namespace"] != units.namespace:
+            message = "has some of its numbers in another batch. Check that these are two runs."
+            found.append(f"Line {row.line}: {lots[i]['serial']} {message}")
+    return found
+
+
 # New lots, and projects that a bundle did not have before.
 _BRINGS_SUPPLY = {FileKind.LOTS, FileKind.BUNDLE_PROJECTS}
 
@@ -130,6 +171,18 @@ class LotPlan(msgspec.Struct, frozen=True):
     errors: list[RowError]
     # What changes in each lot, for people.
     corrections: list[str]
+    warnings: list[str]
+
+
+async def as_lots_file(
+    connection: Connection, mode: Mode, file: SheetFile, request: ExportRequest
+) -> tuple[SheetFile, list[str]]:
+    """lots.csv as it is; a public export as lines of lots.csv, with notes. Raises SheetInvalid, or ColumnsUnknown."""
+    if is_lots_file(read_header(file)):
+        return file, []
+    projects = [(row.registry, row.registry_project_id) for row in (await read_projects(connection, mode)).values()]
+    done = convert_export(file, request, projects)
+    return done.file, done.notes
 
 
 async def import_files(
@@ -151,9 +204,9 @@ async def import_files(
         await wake_resupply(tx, mode)
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     await _lock_members(tx, mode, catalogue)
-    granularity_errors = await check_granularity(tx, mode, catalogue)
+    project_errors = [*await check_granularity(tx, mode, catalogue), *await check_issued(tx, mode, catalogue)]
     lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(by.at))
-    errors = [*catalogue.errors, *granularity_errors, *lots.errors]
+    errors = [*catalogue.errors, *project_errors, *lots.errors]
     if errors:
         order = [file.name for file in files.values()]
         raise SheetInvalid(sorted(errors, key=lambda error: (order.index(error.file), error.line or 0)))
@@ -184,7 +237,7 @@ async def import_files(
             *row_entries("lot", lots.changes, lot_ids, mode),
         ]
         await record_all(tx, entries, by=by)
-    return msgspec.structs.replace(report, details=tuple(lots.corrections))
+    return msgspec.structs.replace(report, details=(*lots.corrections, *lots.warnings))
 
 
 async def _lock_members(tx: Connection, mode: Mode, catalogue: CataloguePlan) -> None:
@@ -241,7 +294,8 @@ async def _plan_lots(
     compared = {each.row.key: before[id_] for id_, each in every_changed.items()}
     rows = [each.row for each in new], [each.row for each in every_changed.values()]
     changes = RowChanges(sheet.name, *rows, [], unchanged, compared)
-    return LotPlan(changes, changed | {new_id("lot"): each for each in new}, restated, errors, corrections)
+    saved = changed | {new_id("lot"): each for each in new}
+    return LotPlan(changes, saved, restated, errors, corrections, await find_same_numbers(tx, new))
 
 
 def _read_units(sheet: Sheet[LotRow], catalogue: CataloguePlan, mode: Mode) -> Iterator[LotUnits]:

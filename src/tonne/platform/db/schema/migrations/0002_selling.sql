@@ -68,6 +68,8 @@ CREATE TABLE accounts (
     small_card_orders          text NOT NULL DEFAULT 'service'
                                    CHECK (small_card_orders IN ('service', 'fulfil_first', 'collect_first', 'refuse')),
     refunds_by_api             boolean NOT NULL DEFAULT false,
+    -- How long a paid order waits until it is fulfilled, and can be cancelled or reduced.
+    fulfil_delay_h             smallint NOT NULL DEFAULT 0 CHECK (fulfil_delay_h BETWEEN 0 AND 2160),
     -- Who gets a receipt for each order that is paid by the stored card, and who is mailed about problems with the card.
     -- Without card_email, the admins of the organisation are.
     receipt_email              text CHECK (length(receipt_email) <= 254),
@@ -724,6 +726,10 @@ CREATE TABLE orders (
     certificate_due_on        date CHECK (certificate_due_on IS NULL OR status = 'complete'),
     -- The date of supply, set when the order completes.
     supplied_on               date,
+    -- No credits are allocated before. As the client asked for it; fixed when the order is paid.
+    fulfil_after              timestamptz,
+    -- Until its client releases it. `fulfil_after` is then set when it is paid, to the end of the longest wait.
+    fulfil_manually           boolean NOT NULL DEFAULT false,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, idempotency_key),
     CHECK ((requested_quantity_grams IS NULL) <> (requested_value_minor IS NULL)),
@@ -850,7 +856,8 @@ CREATE TYPE new_order AS (
     estimate_id text, offset_link_id text, email text, metadata text, beneficiary text, created_at timestamptz,
     next_attempt_at timestamptz, wire_document bytea, placed_by_key text, tax_treatment text, tax_rate numeric,
     tax_minor bigint, beneficiary_kind text, beneficiary_is_public boolean, language text, quantity_trunc text,
-    quote_id text, external_id text, external_id_verified boolean, reference text, bundle_selection text
+    quote_id text, external_id text, external_id_verified boolean, reference text, fulfil_after timestamptz,
+    fulfil_manually boolean, bundle_selection text
 );
 CREATE TYPE new_order_line AS (
     order_id text, position smallint, bundle_id text, bundle_name text, primary_image text, quantity_grams bigint,
@@ -880,6 +887,34 @@ CREATE TABLE order_projects (
     PRIMARY KEY (order_id, position),
     FOREIGN KEY (account_id, order_id, line_position) REFERENCES order_lines
 );
+
+-- What was taken off paid orders before they were fulfilled: grams, and net and tax of what was billed, or is to be.
+CREATE TABLE order_reductions (
+    account_id       text NOT NULL,
+    id               text NOT NULL,
+    order_id         text NOT NULL,
+    organisation_id  text NOT NULL,
+    mode             mode NOT NULL,
+    before_grams     bigint NOT NULL CHECK (before_grams > after_grams),
+    after_grams      bigint NOT NULL CHECK (after_grams > 0),
+    net_minor        bigint NOT NULL CHECK (net_minor >= 0),
+    -- Null for an order that waits for a consolidated invoice.
+    tax_minor        bigint CHECK (tax_minor >= 0),
+    -- Whether the order was on a document, and whether it was paid.
+    was_billed       boolean NOT NULL,
+    was_paid         boolean NOT NULL,
+    -- Null if nothing went back.
+    refund_id        text,
+    actor            text NOT NULL,
+    created_at       timestamptz NOT NULL,
+    PRIMARY KEY (account_id, id),
+    FOREIGN KEY (account_id, order_id) REFERENCES orders
+);
+CREATE INDEX order_reductions_of_order ON order_reductions (order_id);
+-- Entries of the journal are found by the id alone.
+CREATE INDEX order_reductions_by_id ON order_reductions (id);
+CREATE TRIGGER order_reductions_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON order_reductions
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The page of an order is found by the hash of the token in its URL. The sealed token is for later mails.
 CREATE TABLE order_links (
@@ -919,7 +954,8 @@ CREATE TABLE order_buyers (
 CREATE TABLE order_mails (
     account_id       text NOT NULL,
     order_id         text NOT NULL,
-    kind             text NOT NULL CHECK (kind IN ('receipt', 'refund', 'cancelled', 'invoice_receipt', 'invoice')),
+    kind             text NOT NULL CHECK (kind IN ('receipt', 'refund', 'cancelled', 'invoice_receipt', 'invoice',
+                                                      'release')),
     -- The charge, refund, order or invoice that the mail is about.
     cause            text NOT NULL,
     organisation_id  text NOT NULL,

@@ -267,7 +267,9 @@ CREATE TABLE supply_holds (
     project_id       text NOT NULL,
     organisation_id  text NOT NULL,
     mode             mode NOT NULL,
-    -- Quotes hold supply, too: `checkout_id` is then the id of the quote, without trust and a customer.
+    -- Quotes, and paid orders that are not fulfilled yet, hold supply, too: `checkout_id` is then the id of the quote or
+    -- the order, without trust and a customer.
+    kind             text NOT NULL CHECK (kind IN ('checkout', 'quote', 'order')),
     trust            text CHECK (trust IN ('trusted', 'known', 'anonymous')),
     -- The order of the checkout, once it is placed. A quote names its order itself.
     order_id         text,

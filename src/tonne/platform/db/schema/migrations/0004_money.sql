@@ -579,9 +579,10 @@ CREATE TABLE credit_notes (
     reference        text NOT NULL UNIQUE,
     currency         currency NOT NULL,
     total_minor      bigint NOT NULL CHECK (total_minor > 0),
-    -- cancellation: the orders were cancelled. refund: money is returned, the orders stay. correction: the operator
+    -- cancellation: the orders were cancelled. reduction: an order was reduced. refund: money is returned, the orders stay. correction: the operator
     -- reduces an invoice. dispute: the card issuer reversed the payment of orders that were delivered.
-    cause            text NOT NULL CHECK (cause IN ('cancellation', 'refund', 'correction', 'dispute')),
+    cause            text NOT NULL CHECK (cause IN ('cancellation', 'reduction', 'refund', 'correction',
+                                                     'dispute')),
     reason           text CHECK (length(reason) <= 500),
     refund_id        text,
     issued_on        date NOT NULL,
@@ -711,9 +712,10 @@ CREATE TABLE refunds (
     charge_id        text,
     amount_minor     bigint NOT NULL CHECK (amount_minor > 0),
     currency         currency NOT NULL,
-    -- cancellation: of a paid order that was cancelled. goodwill: the order stays as it is. surplus: of a payment that
-    -- never paid for the order. gateway: begun at the gateway.
-    purpose          text NOT NULL CHECK (purpose IN ('cancellation', 'goodwill', 'surplus', 'gateway')),
+    -- cancellation: of a paid order that was cancelled. reduction: of what was taken off a paid order. goodwill: the
+    -- order stays as it is. surplus: of a payment that never paid for the order. gateway: begun at the gateway.
+    purpose          text NOT NULL CHECK (purpose IN ('cancellation', 'reduction', 'goodwill', 'surplus',
+                                                       'gateway')),
     reason           text NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
     -- approval: a second person must approve it. due: to be sent. pending: accepted by the gateway. failed: see
     -- `message`; another row with the next attempt replaces it. cancelled: nothing is left to refund.
@@ -1002,6 +1004,8 @@ BEGIN
     RETURN NULL;
 END
 $$;
+CREATE TRIGGER reductions_are_booked AFTER INSERT ON order_reductions FOR EACH ROW
+    WHEN (NEW.was_billed) EXECUTE FUNCTION note_booked_row();
 CREATE TRIGGER documents_are_booked AFTER INSERT ON tax_documents FOR EACH ROW
     EXECUTE FUNCTION note_booked_document();
 CREATE TRIGGER transfers_are_booked AFTER INSERT OR UPDATE ON bank_transfers FOR EACH ROW

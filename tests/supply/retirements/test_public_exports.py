@@ -1,0 +1,181 @@
+"""Public exports of registries: recognised by their columns, and nothing is guessed. The files are made up."""
+
+import csv
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.command import Operator
+from tests.support.scene import Scene
+from tonne.apps.wiring.app import Services
+from tonne.platform.documents.sheets.columns import SheetInvalid
+from tonne.platform.documents.sheets.read_sheet import SheetFile
+from tonne.supply.stock.lots.public_exports import (
+    KNOWN,
+    Columns,
+    ColumnsUnknown,
+    ExportDates,
+    ExportRequest,
+    convert_export,
+    recognise,
+)
+
+PAGE = "https://registry.verra.org/app/projectDetail/VCS/191"
+VERRA = (
+    "Issuance Date,Sustainable Development Goals,Vintage Start,Vintage End,ID,Name,Country/Area,Project Type,"
+    "Methodology,Total Vintage Quantity,Quantity Issued,Serial Number,Additional Certifications,"
+    "Retirement/Cancellation Date,Retirement Beneficiary,Retirement Reason,Retirement Details"
+)
+GOLD_STANDARD = (
+    "Vintage,Credit Status,Quantity,GSID,Project Name,Project Developer,Country,Product Type,Project Type,Methodology,"
+    "Programme of Activities,POA GSID,Issuance Date,{date}Monitoring Period Start,Monitoring Period End,Serial Number,"
+    "Note,Label,Article Six Authorization"
+)
+ACR = (
+    "fiid,Credit Serial Numbers,Date Issued (GMT),Vintage,Quantity of Credits,Account Holder,Status Effective (GMT),"
+    "Retired on Behalf of,Retirement Reason,Project ID,Project Name,CCP Approved,Verified Removal"
+)
+CAR = (
+    "Vintage,Offset Credit Serial Numbers,Quantity of Offset Credits,Status Effective,Project ID,Project Name,"
+    "Reduction/Removal,Project Site Country,CCP Approved,Account Holder,Retirement Reason,Retirement Reason Details"
+)
+PROJECTS = [("Verra", "VCS191"), ("VCS", "0934"), ("Gold Standard", "GS11236"), ("ACR", "1129"), ("CAR", "CAR1335")]
+
+
+def export(header: str, *rows: dict[str, str]) -> SheetFile:
+    names, text = header.split(","), io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(names)
+    writer.writerows([row.get(name, "") for name in names] for row in rows)
+    return SheetFile("export.csv", text.getvalue().encode())
+
+
+def verra(**cells: str) -> dict[str, str]:
+    return {
+        "ID": "191",
+        "Vintage Start": "2008-01-01",
+        "Quantity Issued": "100",
+        "Serial Number": "12082-384723093-384723192-VCS-VCU-304-VER-CN-1-191-01012008-31122008-0",
+        **cells,
+    }
+
+
+RETIRED = verra(**{"Retirement/Cancellation Date": "2025-03-01"})
+
+
+def lines_of(file: SheetFile, request: ExportRequest) -> list[list[str]]:
+    text = convert_export(file, request, PROJECTS).file.content.decode()
+    return [row for row in csv.reader(io.StringIO(text)) if row][1:]
+
+
+def errors_of(file: SheetFile, request: ExportRequest) -> list[str]:
+    with pytest.raises(SheetInvalid) as raised:
+        convert_export(file, request, PROJECTS)
+    return [str(error) for error in raised.value.errors]
+
+
+def test_each_export_is_recognised_by_its_own_columns_alone() -> None:
+    gold = [GOLD_STANDARD.format(date=date) for date in ("Retirement Date,", "")]
+    found = [recognise(header.split(",")) for header in (VERRA, *gold, ACR, CAR)]
+    assert [(each.registry, each.name) for each in found if each] == [
+        ("Verra", "transactions"),
+        ("Gold Standard", "retirements"),
+        ("Gold Standard", "issuances"),
+        ("ACR", "retirements"),
+        ("CAR", "retirements"),
+    ]
+    for known in KNOWN:
+        assert recognise([sign.upper() for sign in known.signs]) is not None
+    assert recognise(["id", "name", "Status", "Vintage"]) is None
+
+
+def test_retirements_are_pre_retired_lots_of_the_page_that_the_operator_names() -> None:
+    request = ExportRequest(retirement_url=PAGE)
+    other = verra(ID="77", **{"Retirement/Cancellation Date": "2025-03-01"})
+    assert lines_of(export(VERRA, other, RETIRED), request) == [
+        ["Verra", "VCS191", "2008", RETIRED["Serial Number"], "100", "pre_retired", PAGE, "2025-03-01"]
+    ]
+    done = convert_export(export(VERRA, other, RETIRED, verra()), request, PROJECTS)
+    assert (done.other_projects, done.not_held) == (1, 1)
+    # Errors of the import name the line of the export.
+    assert done.file.content.decode().splitlines()[1] == ""
+    assert "say which page" in errors_of(export(VERRA, RETIRED), ExportRequest())[0]
+
+
+def test_an_issuance_is_held_only_if_the_operator_says_so() -> None:
+    row = {
+        "GSID": "11236",
+        "Vintage": "2024",
+        "Quantity": "19,149",
+        "Serial Number": "GS1-1-UG-GS11236-16-2024-30307-1-19149",
+    }
+    file = export(GOLD_STANDARD.format(date=""), row)
+    assert "nobody said that you hold" in errors_of(file, ExportRequest())[1]
+    [line] = lines_of(file, ExportRequest(holds_issued=True))
+    assert line == ["Gold Standard", "GS11236", "2024", row["Serial Number"], "19149", "held", "", ""]
+
+
+def test_acr_and_car_retirements() -> None:
+    acr = {
+        "Credit Serial Numbers": "ACR-FR-1129-2025-2917-30932 to 35143",
+        "Vintage": "2025",
+        "Quantity of Credits": "4212",
+        "Status Effective (GMT)": "6/14/2026",
+        "Project ID": "ACR1129",
+    }
+    [line] = lines_of(export(ACR, acr), ExportRequest(retirement_url=PAGE, dates=ExportDates.MONTH_FIRST))
+    assert (line[1], line[-1]) == ("1129", "2026-06-14")
+    assert "day or month may come first" in errors_of(export(ACR, acr), ExportRequest(retirement_url=PAGE))[0]
+    car = {
+        "Offset Credit Serial Numbers": "CAR-1-US-1335-31-983-KS-2025-9205-1 to 5000",
+        "Vintage": "2025",
+        "Quantity of Offset Credits": "5000",
+        "Status Effective": "2026-06-14",
+        "Project ID": "CAR1335",
+    }
+    [line] = lines_of(export(CAR, car), ExportRequest(retirement_url=PAGE))
+    assert line[:2] == ["CAR", "CAR1335"]
+
+
+def test_what_is_no_supply_is_refused() -> None:
+    cancelled = export("Credit Serial Numbers,Cancellation Type,Vintage,Quantity of Credits,Project ID")
+    issued = export("Total Credits Issued,Project VVB,Project ID,Vintage")
+    assert "cancellations" in errors_of(cancelled, ExportRequest(holds_issued=True))[0]
+    assert "no serial numbers" in errors_of(issued, ExportRequest(holds_issued=True))[0]
+    two_years = verra(**{"Vintage Start": "2008 to 2009"})
+    assert "one year" in errors_of(export(VERRA, two_years), ExportRequest(holds_issued=True))[0]
+
+
+def test_an_unknown_file_needs_its_columns_to_be_chosen() -> None:
+    file = export(
+        "No,Code,Period,Tonnes", {"No": RETIRED["Serial Number"], "Code": "191", "Period": "2008", "Tonnes": "100"}
+    )
+    with pytest.raises(ColumnsUnknown) as raised:
+        convert_export(file, ExportRequest(holds_issued=True), PROJECTS)
+    assert raised.value.header == ("No", "Code", "Period", "Tonnes")
+    chosen = ExportRequest(holds_issued=True, registry="Verra", columns=Columns("No", "Code", "Period", "Tonnes"))
+    wrong = msgspec.structs.replace(chosen, columns=Columns("Number", "Code", "Period", "Tonnes"))
+    assert "no column “Number”" in errors_of(file, wrong)[0]
+    [line] = lines_of(file, chosen)
+    assert line[:6] == ["Verra", "VCS191", "2008", RETIRED["Serial Number"], "100", "held"]
+
+
+PROJECT = (
+    "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams,registry_url\n"
+    f"Verra,VCS191,Wind of Inner Mongolia,China,Wind,ACM2,avoidance,1000000,{PAGE}\n"
+)
+
+
+async def test_the_command_imports_what_it_read(services: Services, operator: Operator, tmp_path: Path) -> None:
+    scene = Scene(services)
+    (tmp_path / "projects.csv").write_text(PROJECT)
+    (tmp_path / "export.csv").write_bytes(export(VERRA, RETIRED).content)
+    operator.does("catalogue", "import", "--mode", "live", f"{tmp_path}/projects.csv")
+    result = operator.does(
+        "catalogue", "import-lots", "--mode", "live", "--retirement-url", PAGE, f"{tmp_path}/export.csv"
+    )
+    assert "Read as the export transactions of Verra." in result
+    [lot] = await scene.fetch("SELECT status, vintage, quantity_grams FROM lots WHERE serial LIKE '12082-%'")
+    assert tuple(lot) == ("pre_retired", 2008, 100_000_000)
