@@ -31,8 +31,8 @@ from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, PaymentState
+from tonne.supply.registries.retire_test_order import RetireTestOrder
 from tonne.supply.retirements.rename_order import rename_order
-from tonne.supply.retirements.retire_test_order import RetireTestOrder
 
 
 class HelperStep(StrEnum):
@@ -58,6 +58,7 @@ class OrderActions(Struct, frozen=True):
     clock: Clock
     settings: Settings
     notifier: Notifier
+    retire_test_order: RetireTestOrder
 
     async def cancel(
         self, scope: Scope, order_id: str, *, reason: str, refund: bool, actor: Actor, is_operator: bool
@@ -109,9 +110,9 @@ class OrderActions(Struct, frozen=True):
             case HelperStep.SETTLE:
                 await self._settle(scope, order_id, actor)
             case HelperStep.RETIRE:
-                await RetireTestOrder(self.database, self.clock, self.settings).retire(scope, order_id)
+                await self.retire_test_order.retire(scope, order_id)
             case HelperStep.COMPLETE:
-                await RetireTestOrder(self.database, self.clock, self.settings).complete(scope, order_id)
+                await self.retire_test_order.complete(scope, order_id)
         self.notifier.notify()
 
     async def _settle(self, scope: Scope, order_id: str, actor: Actor) -> None:

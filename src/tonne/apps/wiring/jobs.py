@@ -60,6 +60,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("mail_credit_notes", parts.mail_credit_notes.run_once),
         Job("allocate_orders", parts.allocate_orders.run_once),
         _throttled("close_checkouts", parts.close_checkouts),
+        Job("retire_units", parts.retire_units.run_once),
         Job("close_units", parts.close_units.run_once),
         _throttled("resupply_orders", parts.resupply_orders),
         _throttled("release_holds", parts.release_holds),
