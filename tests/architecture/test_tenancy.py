@@ -64,6 +64,7 @@ ACROSS_ACCOUNTS = {
     "supply/certificates/proofs/read_proofs.py": "finds a certificate by its number, a secret",
     "supply/retirements/allocate_orders.py": "a job of the worker",
     "supply/registries/retire_units.py": "a job of the worker: a retirement may be for several accounts",
+    "supply/registries/check_registries.py": "a job of the worker: a registry knows no accounts",
     "supply/registries/book_answer.py": "a job of the worker: a retirement may be for several accounts",
     "supply/stock/parcels/close_units.py": "a job of the worker",
     "supply/stock/holds/holds.py": "supply is held for checkouts of all accounts; also a job of the worker",

@@ -143,7 +143,11 @@ KEPT = {
         "country description details image mechanism methodology name registry registry_project_id": SELLER,
         "picture registry_url slug type": SELLER,
     },
-    "registry_accounts": {"id adapter": SELLER},
+    "registry_accounts": {"id adapter problem": SELLER},
+    "registry_drifts": {
+        "id registry_account lot_id resolution": SELLER,
+        "closed_by closed_reason": OPERATOR,
+    },
     "registry_instructions": {
         "beneficiary": REGISTRY,
         "id registry_account lot_id holding_id units reference state registry_reference problem": SELLER,

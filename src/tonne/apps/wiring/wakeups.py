@@ -51,6 +51,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "close_checkouts": _wakeups([], _KIND.EVENTS, _KIND.MAILS),
     "close_units": _wakeups([_KIND.POOLED_UNITS], _KIND.RETIREMENTS),
     "retire_units": _wakeups([_KIND.RETIREMENTS], _KIND.PAID_ORDERS, _KIND.CERTIFICATES),
+    "check_registries": _wakeups([]),
     "resupply_orders": _wakeups([], *_AFTER_ALLOCATION),
     "release_holds": _wakeups([]),
     "apply_price_changes": _wakeups([]),

@@ -1,6 +1,6 @@
 """SQL of instructions: which parcels a registry is asked to retire, and what became of each request."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode
-from tonne.supply.registries.gateway import Instruction, RegistryAccount
+from tonne.supply.registries.gateway import Instruction
 from tonne.supply.registries.rules import CLOSED, RequestProgress
 from tonne.supply.retirements.confirmations.work_list import IS_HELD, TASK, Task
 from tonne.supply.stock.serial_runs import format_runs, parse_runs
@@ -73,17 +73,6 @@ LIST_TASKS = (
 
 async def list_tasks_any_account(tx: Connection, mode: Mode, ids: Collection[str]) -> list[Task]:
     return [Task(**row) for row in await tx.fetch(LIST_TASKS, mode, list(ids))]
-
-
-SAVE_ACCOUNTS = """
-INSERT INTO registry_accounts (id, mode, adapter) SELECT id, mode::mode, adapter
-FROM unnest($1::text[], $2::text[], $3::text[]) AS new (id, mode, adapter) ON CONFLICT (id) DO NOTHING
-"""
-
-
-async def save_accounts(tx: Connection, accounts: Iterable[RegistryAccount]) -> None:
-    """Those of the settings. An instruction names one."""
-    await tx.execute(SAVE_ACCOUNTS, *columns(list(accounts), "id, mode, adapter"))
 
 
 _REQUEST = "id, registry_account, lot_id, holding_id, beneficiary, reference"
@@ -177,3 +166,47 @@ async def list_parcels_any_account(connection: Connection, instruction: Instruct
 def _open(row: asyncpg.Record) -> Open:
     instruction = value_of(Instruction, row, units=parse_runs(row["units"]) or [])
     return Open(instruction, value_of(RequestProgress, row), row["attempts"])
+
+
+LIST_OPEN = f"""
+SELECT {_COLUMNS}, registry_instructions.unit_count, registry_instructions.recorded_at, registry_instructions.problem,
+       registry_instructions.next_attempt_at, registry_instructions.closed_at
+FROM registry_instructions WHERE ($1::text IS NULL OR id = $1) AND (closed_at IS NULL OR id = $1)
+ORDER BY recorded_at LIMIT 1000
+"""  # noqa: S608 - a constant
+
+
+class ListedInstruction(Struct, frozen=True):
+    """For the operator."""
+
+    mode: Mode
+    id: str
+    registry_account: str
+    lot_id: str
+    holding_id: str
+    beneficiary: str
+    reference: str
+    units: str
+    unit_count: int
+    state: str
+    in_doubt: int
+    attempts: int
+    recorded_at: datetime
+    sent_at: datetime | None
+    next_attempt_at: datetime | None
+    closed_at: datetime | None
+    registry_reference: str | None
+    problem: str | None
+
+
+async def list_open(connection: Connection, instruction_id: str | None = None) -> list[ListedInstruction]:
+    """Open ones, oldest first; or one, open or closed."""
+    return [ListedInstruction(**row) for row in await connection.fetch(LIST_OPEN, instruction_id)]
+
+
+HASTEN = "UPDATE registry_instructions SET next_attempt_at = $2 WHERE id = $1 AND closed_at IS NULL RETURNING id"
+
+
+async def hasten(tx: Connection, instruction_id: str, now: datetime) -> bool:
+    """Look an open instruction up now. False if it is closed."""
+    return await tx.fetchval(HASTEN, instruction_id, now) is not None

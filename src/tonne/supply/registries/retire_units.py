@@ -15,7 +15,7 @@ from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, job_actor, new_id, replace
-from tonne.supply.registries import instruction_store, rules
+from tonne.supply.registries import account_store, instruction_store, rules
 from tonne.supply.registries.book_answer import book_answer
 from tonne.supply.registries.gateway import BOOKS_WRONG, Answer, Instruction, Outcome, RegistryAccounts
 from tonne.supply.registries.instruction_store import Open, Waiting
@@ -64,7 +64,7 @@ class RetireUnits:
             wait = timedelta(seconds=self._settings.registry_batch_s if mode is Mode.LIVE else 0)
             waiting = await instruction_store.find_waiting_any_account(tx, mode, now - wait, parcel_ids)
             if waiting:
-                await instruction_store.save_accounts(tx, self._accounts.values())
+                await account_store.save_accounts(tx, self._accounts.values())
                 await record_instructions(tx, mode, waiting, now)
         claimed = await instruction_store.claim(tx, now, LEASE, BATCH, parcel_ids)
         is_new = [each.progress.state is State.RECORDED for each in claimed]

@@ -238,8 +238,7 @@ def _find_parcel(
         message = "the parcel still takes fractions: delete the line, and retire it once it is on the list."
         raise _LineRefused("parcel_id", message)
     if parcel.status is ParcelStatus.TO_RETIRE and parcel.instruction_id not in {None, instruction_id}:
-        remedy = f"`tonne registry show {parcel.instruction_id}` says how far it is. Delete the line."
-        raise _LineRefused("parcel_id", f"the registry is being asked to retire the parcel: {remedy}")
+        raise _LineRefused("parcel_id", "the registry is being asked to retire the parcel: delete the line.")
     try:
         held = book.find_held(parcel, run)
         found = book.assign(parcel, run) if held is None else held

@@ -505,9 +505,13 @@ CREATE TABLE certificate_logos (
 -- Accounts at registries whose gateways retire credits. Live credits of a registry without an account are retired by
 -- hand.
 CREATE TABLE registry_accounts (
-    id       text PRIMARY KEY CHECK (id ~ '^[a-z0-9-]{1,40}$'),
-    mode     mode NOT NULL,
-    adapter  text NOT NULL CHECK (adapter IN ('simulated')),
+    id            text PRIMARY KEY CHECK (id ~ '^[a-z0-9-]{1,40}$'),
+    mode          mode NOT NULL,
+    adapter       text NOT NULL CHECK (adapter IN ('simulated')),
+    -- When its holdings are compared with the books next, and when they were; why the last look failed.
+    next_look_at  timestamptz NOT NULL DEFAULT '-infinity',
+    looked_at     timestamptz,
+    problem       text,
     UNIQUE (id, mode),
     -- A simulated registry has no credits that anybody could buy.
     CHECK ((adapter = 'simulated') = (id LIKE 'sim-%')),
@@ -554,6 +558,28 @@ CREATE UNIQUE INDEX registry_instructions_open ON registry_instructions (registr
 CREATE INDEX registry_instructions_due ON registry_instructions (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX registry_instructions_of_lot ON registry_instructions (mode, lot_id, recorded_at);
 ALTER TABLE parcels ADD FOREIGN KEY (instruction_id) REFERENCES registry_instructions (id);
+
+-- Lots of which a registry shows other units than the books. A difference that is seen once may be under way.
+CREATE TABLE registry_drifts (
+    mode              mode NOT NULL,
+    id                text PRIMARY KEY,
+    registry_account  text NOT NULL,
+    lot_id            text NOT NULL,
+    -- In our books, and not at the registry; below 0 the other way round.
+    units             bigint NOT NULL CHECK (units <> 0),
+    seen_at           timestamptz NOT NULL,
+    confirmed_at      timestamptz,
+    -- explained: the difference stays, and is expected from now on. corrected: it should be gone.
+    resolution        text CHECK (resolution IN ('explained', 'corrected')),
+    closed_at         timestamptz,
+    closed_by         text,
+    closed_reason     text CHECK (length(closed_reason) BETWEEN 1 AND 500),
+    FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
+    FOREIGN KEY (mode, lot_id) REFERENCES lots,
+    CHECK ((closed_at IS NULL) = (resolution IS NULL) AND (closed_at IS NULL) = (closed_reason IS NULL)),
+    CHECK ((closed_at IS NULL) = (closed_by IS NULL))
+);
+CREATE UNIQUE INDEX registry_drifts_open ON registry_drifts (mode, lot_id) WHERE closed_at IS NULL;
 
 -- The books of the simulated registries. `active` are the units that are not retired.
 CREATE TABLE simulated_holdings (
