@@ -227,6 +227,8 @@ BOUNDED = {
     "money/cards/stored_cards/card_problem_store.py LIST_FAILED": "what failed in an account in the last days",
     "money/cards/stored_cards/stored_cards.py CLAIM_CLOSED_CARD": "EXISTS over the unpaid orders of a closed account",
     "money/invoices/credit_notes/store.py SUM_CREDITED": "the credit notes of one invoice",
+    "supply/stock/parcels/replaced_share_store.py KEEP_RECORD": "the shares of one order",
+    "supply/stock/parcels/replaced_share_store.py DELETE_LOST": "the shares of one order",
     "platform/events/notification.py NOTIFY_WITH_NEWS": "the newest two events of a stream",
     "selling/estimates/store.py FIND_ACTIVITY": "an index of the account; the page shows few accounts",
     "selling/users/approvals.py FIND_LIMIT_CHANGERS": "the entries of one organisation and one day, by an index",

@@ -71,8 +71,11 @@ SELECT lot.id AS lot_id, lot.holding_id,
        EXISTS (SELECT FROM registry_instructions done
                WHERE done.mode = lot.mode AND done.lot_id = lot.id AND done.closed_at >= $3) AS is_moving
 FROM lots lot
-LEFT JOIN (SELECT lot_id, sum(quantity_grams)::bigint AS grams FROM parcels
-           WHERE mode = $1 AND status IN ('open', 'to_retire') GROUP BY lot_id) waiting ON waiting.lot_id = lot.id
+LEFT JOIN (SELECT lot_id, sum(quantity_grams)::bigint AS grams
+           FROM (SELECT lot_id, quantity_grams FROM parcels WHERE mode = $1 AND status = 'to_retire'
+                 UNION ALL
+                 SELECT lot_id, quantity_grams FROM parcels WHERE mode = $1 AND status = 'open') unretired
+           GROUP BY lot_id) waiting ON waiting.lot_id = lot.id
 LEFT JOIN registry_instructions busy
        ON busy.mode = lot.mode AND busy.lot_id = lot.id AND busy.state IN ('recorded', 'asked', 'pending')
 LEFT JOIN (SELECT lot_id, sum(units) AS units FROM registry_drifts

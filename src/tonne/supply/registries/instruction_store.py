@@ -204,9 +204,11 @@ async def list_open(connection: Connection, instruction_id: str | None = None) -
     return [ListedInstruction(**row) for row in await connection.fetch(LIST_OPEN, instruction_id)]
 
 
-HASTEN = "UPDATE registry_instructions SET next_attempt_at = $2 WHERE id = $1 AND closed_at IS NULL RETURNING id"
+HASTEN = """
+UPDATE registry_instructions SET next_attempt_at = recorded_at WHERE id = $1 AND closed_at IS NULL RETURNING id
+"""
 
 
-async def hasten(tx: Connection, instruction_id: str, now: datetime) -> bool:
+async def hasten(tx: Connection, instruction_id: str) -> bool:
     """Look an open instruction up now. False if it is closed."""
-    return await tx.fetchval(HASTEN, instruction_id, now) is not None
+    return await tx.fetchval(HASTEN, instruction_id) is not None

@@ -7,7 +7,6 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import check_text
-from tonne.platform.values.context import utc_now
 from tonne.supply.registries.account_store import AccountState, Resolution, hasten_look, list_accounts
 from tonne.supply.registries.check_registries import settle_lot
 from tonne.supply.registries.instruction_store import ListedInstruction, hasten, list_open
@@ -79,7 +78,7 @@ def retry(request_id: str) -> None:
 
     The registry is never asked for the same credits under another reference.
     """
-    if not run_in_transaction(hasten, request_id, utc_now()):
+    if not run_in_transaction(hasten, request_id):
         raise click.UsageError(f"No request {request_id} is open. `tonne registry requests` lists the open ones.")
     click.echo(f"The worker looks {request_id} up within seconds.")
 
