@@ -187,7 +187,7 @@ async def test_a_killed_worker_never_retires_twice(
 
     with monkeypatch.context() as patch:
         if step == "while booking":
-            patch.setattr("tonne.supply.registries.retire_units.book_answer", killed_booking)
+            patch.setattr("tonne.supply.registries.retire_units.book_answers", killed_booking)
         else:
             patch.setattr(SimulatedRegistry, "retire", killed)
         with pytest.raises(Killed):
@@ -278,3 +278,20 @@ async def test_live_credits_never_reach_a_simulated_registry(live: Shop, trial: 
     )
     answer = await SimulatedRegistry(live.database, "sim-key", Repeat.KEY, live.clock).retire(asked)
     assert answer.outcome is Outcome.UNAVAILABLE
+
+
+async def test_allocation_never_waits_for_a_parcel_that_waits_for_a_lot(trial: Shop, unit: int) -> None:
+    """Lots are locked before parcels."""
+    await buy(trial, "Ada", unit)
+    await trial.services.allocate_orders.run_once()
+    async with trial.database.transaction() as tx:
+        await tx.execute("SELECT id FROM lots FOR UPDATE")
+        retiring = asyncio.create_task(trial.services.retire_units.run_once())
+        if unit == TONNE:
+            assert await asyncio.wait_for(retiring, 10)
+        else:
+            # The lot gets another holding.
+            await trial.until_waiting_for_lock()
+        await tx.execute("SELECT id FROM parcels FOR UPDATE NOWAIT")
+    assert await retiring
+    await check_books(trial)

@@ -31,7 +31,8 @@ async def save_accounts(tx: Connection, accounts: Iterable[RegistryAccount]) -> 
 
 CLAIM_ACCOUNTS = """
 UPDATE registry_accounts SET next_look_at = $2
-FROM (SELECT id FROM registry_accounts WHERE next_look_at <= $1 AND id = ANY ($3::text[]) FOR UPDATE SKIP LOCKED) due
+FROM (SELECT id FROM registry_accounts WHERE next_look_at <= $1 AND id = ANY ($3::text[])
+      FOR NO KEY UPDATE SKIP LOCKED) due
 WHERE registry_accounts.id = due.id RETURNING registry_accounts.id
 """
 

@@ -1,5 +1,10 @@
 """Book what a registry has retired, by the function that imports confirmations: there is one way into the books."""
 
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, Mode
@@ -13,27 +18,56 @@ from tonne.supply.stock.parcels import instructed_parcels
 from tonne.supply.stock.serial_runs import Numbers, join_runs
 
 
-async def book_answer(
-    tx: Connection, instruction: Instruction, answer: Answer, *, settings: Settings, by: By
-) -> str | None:
-    """Record that the parcels of the instruction are retired; those that are not wait again.
+class Retired(NamedTuple):
+    instruction: Instruction
+    answer: Answer
 
-    Returns why the answer cannot be booked, and changes nothing then.
+
+async def book_answers(tx: Connection, retired: Sequence[Retired], *, settings: Settings, by: By) -> dict[str, str]:
+    """Record that the parcels of these instructions are retired; those that are not wait again.
+
+    All together, so that an order with several parcels is looked at once. Returns why answers cannot be booked, by
+    instruction, and changes nothing for them.
     """
-    ids = await instruction_store.list_parcels_any_account(tx, instruction)
-    tasks = await instruction_store.list_tasks_any_account(tx, instruction.mode, ids)
-    if not tasks:
-        return None
-    rows = _rows(tasks, answer)
-    plan = await plan_confirmations(
-        tx, instruction.mode, rows, now=by.at, pages=settings.retirement_pages, instruction_id=instruction.id
-    )
-    if plan.faults:
-        return " ".join(dict.fromkeys(fault.message for fault in plan.faults))[:500]
-    source = ConfirmationSource(instruction.registry_account, instruction.id, answer.registry_reference)
-    await record_confirmations(tx, instruction.mode, plan, source if instruction.mode is Mode.LIVE else None, by=by)
-    await instructed_parcels.release_any_account(tx, instruction.mode, [instruction.id])
-    return None
+    problems: dict[str, str] = {}
+    for mode in Mode:
+        of_mode = [each for each in retired if each.instruction.mode is mode]
+        if of_mode:
+            problems |= await _book(tx, mode, of_mode, settings, by)
+    return problems
+
+
+async def _book(tx: Connection, mode: Mode, retired: Sequence[Retired], settings: Settings, by: By) -> dict[str, str]:
+    parcels = await instruction_store.list_parcels_any_account(tx, mode, [each.instruction.id for each in retired])
+    tasks: defaultdict[str, list[Task]] = defaultdict(list)
+    for task in await instruction_store.list_tasks_any_account(tx, mode, parcels):
+        tasks[parcels[task.parcel_id]].append(task)
+    rows = {
+        each.instruction.id: _rows(tasks[each.instruction.id], each.answer)
+        for each in retired
+        if each.instruction.id in tasks
+    }
+    problems: dict[str, str] = {}
+    while left := {id_: of_one for id_, of_one in rows.items() if id_ not in problems}:
+        numbered = [(id_, dataclasses.replace(row, line=line)) for line, (id_, row) in enumerate(_each(left), 1)]
+        lines = [row for _, row in numbered]
+        plan = await plan_confirmations(
+            tx, mode, lines, now=by.at, pages=settings.retirement_pages, instruction_ids=left.keys()
+        )
+        if not plan.faults:
+            accounts = sorted({each.instruction.registry_account for each in retired})
+            source = ConfirmationSource(", ".join(accounts), ", ".join(left))
+            await record_confirmations(tx, mode, plan, source if mode is Mode.LIVE else None, by=by)
+            await instructed_parcels.release_any_account(tx, mode, left)
+            break
+        for fault in plan.faults:
+            problems[numbered[fault.line - 1][0]] = fault.message[:500]
+    return problems
+
+
+def _each(rows: Mapping[str, Sequence[ConfirmationRow]]) -> Iterator[tuple[str, ConfirmationRow]]:
+    for instruction_id, of_one in rows.items():
+        yield from ((instruction_id, row) for row in of_one)
 
 
 def _rows(tasks: list[Task], answer: Answer) -> list[ConfirmationRow]:
@@ -41,16 +75,16 @@ def _rows(tasks: list[Task], answer: Answer) -> list[ConfirmationRow]:
     asked = join_runs((task.first_number, task.last_number) for task in tasks)
     retired = join_runs(answer.units)
     if all(any(a <= first and last <= b for a, b in retired) for first, last in asked):
-        return [_row(number, task, answer) for number, task in enumerate(tasks, 1)]
+        return [_row(task, answer) for task in tasks]
     [line, *_] = merge_tasks(tasks)
-    return [_row(1, line, answer, [*retired])]
+    return [_row(line, answer, [*retired])]
 
 
-def _row(number: int, task: Task, answer: Answer, retired: list[Numbers | str] | None = None) -> ConfirmationRow:
+def _row(task: Task, answer: Answer, retired: list[Numbers | str] | None = None) -> ConfirmationRow:
     if answer.retired_on is None:
         raise ValueError("the registry does not say when it has retired the units")
     return ConfirmationRow(
-        line=number,
+        line=0,
         parcel_id=task.parcel_id,
         serial=task.serial,
         retired_on=answer.retired_on,

@@ -155,12 +155,15 @@ async def set_progress(
     await tx.execute(SET_PROGRESS, instruction_id, *reached, registry_reference, problem)
 
 
-LIST_PARCELS = "SELECT id FROM parcels WHERE mode = $1 AND instruction_id = $2 AND status = 'to_retire' ORDER BY id"
+LIST_PARCELS = """
+SELECT id, instruction_id FROM parcels
+WHERE mode = $1 AND instruction_id = ANY ($2::text[]) AND status = 'to_retire' ORDER BY id
+"""
 
 
-async def list_parcels_any_account(connection: Connection, instruction: Instruction) -> list[str]:
-    """Those that the instruction has not retired."""
-    return [row["id"] for row in await connection.fetch(LIST_PARCELS, instruction.mode, instruction.id)]
+async def list_parcels_any_account(connection: Connection, mode: Mode, ids: Collection[str]) -> dict[str, str]:
+    """The parcels that these instructions have not retired yet, each with its instruction."""
+    return {row["id"]: row["instruction_id"] for row in await connection.fetch(LIST_PARCELS, mode, list(ids))}
 
 
 def _open(row: asyncpg.Record) -> Open:
@@ -202,6 +205,13 @@ class ListedInstruction(Struct, frozen=True):
 async def list_open(connection: Connection, instruction_id: str | None = None) -> list[ListedInstruction]:
     """Open ones, oldest first; or one, open or closed."""
     return [ListedInstruction(**row) for row in await connection.fetch(LIST_OPEN, instruction_id)]
+
+
+POSTPONE = "UPDATE registry_instructions SET next_attempt_at = $2 WHERE id = $1 AND closed_at IS NULL"
+
+
+async def postpone(tx: Connection, instruction_id: str, until: datetime) -> None:
+    await tx.execute(POSTPONE, instruction_id, until)
 
 
 HASTEN = """

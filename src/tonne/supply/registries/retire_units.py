@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import structlog
 
-from tonne.platform.db.batches import run_each
 from tonne.platform.db.database import Connection, Database
+from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, job_actor, new_id, replace
 from tonne.supply.registries import account_store, instruction_store, rules
-from tonne.supply.registries.book_answer import book_answer
+from tonne.supply.registries.book_answer import Retired, book_answers
 from tonne.supply.registries.gateway import BOOKS_WRONG, Answer, Instruction, Outcome, RegistryAccounts
 from tonne.supply.registries.instruction_store import Open, Waiting
 from tonne.supply.registries.rules import State
@@ -27,6 +27,7 @@ ACTOR = job_actor("retire_units")
 BATCH = 100
 # Longer than any request to a registry takes.
 LEASE = timedelta(minutes=1)
+RETRY_AFTER = timedelta(seconds=2)
 # Requests at the same time.
 AT_ONCE = 4
 
@@ -38,6 +39,11 @@ class _Step(NamedTuple):
 
     open: Open
     is_request: bool
+
+
+class _Answered(NamedTuple):
+    step: _Step
+    answer: Answer
 
 
 class RetireUnits:
@@ -52,8 +58,11 @@ class RetireUnits:
     async def run_once(self, parcel_ids: Collection[str] | None = None) -> bool:
         """False if nothing was due. `parcel_ids`: only for these."""
         due = await self._database.commit(self._claim, parcel_ids)
-        for i in range(0, len(due), AT_ONCE):
-            await asyncio.gather(*(self._advance_safely(each) for each in due[i : i + AT_ONCE]))
+        slots = asyncio.Semaphore(AT_ONCE)
+        answered = await asyncio.gather(*(self._ask_safely(each, slots) for each in due))
+        answers = [each for each in answered if each is not None]
+        if answers:
+            await self._settle_safely(answers)
         return bool(due)
 
     async def _claim(self, tx: Connection, parcel_ids: Collection[str] | None) -> list[_Step]:
@@ -79,30 +88,49 @@ class RetireUnits:
         await instruction_store.set_progress(tx, each.instruction.id, asked, now, next_attempt_at=now + LEASE)
         return replace(each, progress=asked)
 
-    async def _advance_safely(self, step: _Step) -> None:
-        await run_each(
-            [step],
-            self._advance,
-            failure_event="registry_not_asked",
-            describe=lambda each: {"instruction_id": each.open.instruction.id},
-        )
+    async def _ask_safely(self, step: _Step, slots: asyncio.Semaphore) -> _Answered | None:
+        try:
+            async with slots:
+                return await self._ask(step)
+        except Exception as error:
+            if is_database_unavailable(error):
+                raise
+            await self._postpone(step)
+            return None
 
-    async def _advance(self, step: _Step) -> None:
+    async def _settle_safely(self, answers: Sequence[_Answered]) -> None:
+        """All together; if that fails, for example by a lock time-out, one by one."""
+        try:
+            await self._database.commit(self._settle, answers)
+        except Exception as error:
+            if is_database_unavailable(error):
+                raise
+            if len(answers) == 1:
+                await self._postpone(answers[0].step)
+                return
+            _log.warning("batch_failed", failure_event="registry_answer_not_stored", error=repr(error))
+            for each in answers:
+                await self._settle_safely([each])
+
+    async def _postpone(self, step: _Step) -> None:
+        """Look it up again soon."""
+        instruction_id = step.open.instruction.id
+        _log.exception("registry_answer_not_stored", instruction_id=instruction_id)
+        await self._database.commit(instruction_store.postpone, instruction_id, self._clock() + RETRY_AFTER)
+
+    async def _ask(self, step: _Step) -> _Answered:
         instruction = step.open.instruction
         account = self._accounts.get(instruction.registry_account)
         if account is None:
-            answer = Answer(outcome=Outcome.UNAVAILABLE, message="No gateway of this account is configured.")
-            await self._database.commit(self._settle, step, answer)
-            return
-        gateway = account.gateway
+            message = "No gateway of this account is configured."
+            return _Answered(step, Answer(outcome=Outcome.UNAVAILABLE, message=message))
         if step.is_request:
-            answer = await gateway.retire(instruction)
-        else:
-            answer = await gateway.look_up(instruction)
-            if rules.may_resend(step.open.progress, answer, self._clock()):
-                step = _Step(step.open, is_request=await self._database.commit(self._resend, instruction.id))
-                answer = await gateway.retire(instruction) if step.is_request else answer
-        await self._database.commit(self._settle, step, answer)
+            return _Answered(step, await account.gateway.retire(instruction))
+        answer = await account.gateway.look_up(instruction)
+        may_resend = rules.may_resend(step.open.progress, answer, self._clock())
+        if may_resend and await self._database.commit(self._resend, instruction.id):
+            return _Answered(_Step(step.open, is_request=True), await account.gateway.retire(instruction))
+        return _Answered(step, answer)
 
     async def _resend(self, tx: Connection, instruction_id: str) -> bool:
         """False if another worker has an answer meanwhile."""
@@ -112,14 +140,22 @@ class RetireUnits:
         await self._mark_asked(tx, current)
         return True
 
-    async def _settle(self, tx: Connection, step: _Step, answer: Answer) -> None:
-        """Parcels are locked before the instruction."""
+    async def _settle(self, tx: Connection, answers: Sequence[_Answered]) -> None:
+        """Lots that change are locked before parcels, and parcels before instructions."""
+        now = self._clock()
+        for step, answer in sorted(answers, key=lambda each: each.step.open.instruction.lot_id):
+            if answer.next_holding_id is not None or answer.outcome is Outcome.DECLINED:
+                await instructed_parcels.lock_lot_before_parcels(tx, step.open.instruction.lot_id)
+        declined = [each.step.open.instruction.id for each in answers if each.answer.outcome is Outcome.DECLINED]
+        await instructed_parcels.lock_instructed_any_account(tx, declined)
+        retired = [Retired(s.open.instruction, a) for s, a in answers if a.outcome is Outcome.RETIRED]
+        problems = await book_answers(tx, retired, settings=self._settings, by=ACTOR.at(now))
+        for step, answer in sorted(answers, key=lambda each: each.step.open.instruction.id):
+            await self._store(tx, step, answer, problems.get(step.open.instruction.id))
+
+    async def _store(self, tx: Connection, step: _Step, answer: Answer, problem: str | None) -> None:
+        """`problem`: why the answer could not be booked."""
         now, instruction = self._clock(), step.open.instruction
-        problem = answer.message
-        if answer.outcome is Outcome.RETIRED:
-            problem = await book_answer(tx, instruction, answer, settings=self._settings, by=ACTOR.at(now))
-        elif answer.outcome is Outcome.DECLINED:
-            await instructed_parcels.lock_instructed_any_account(tx, instruction.mode, instruction.id)
         current = await instruction_store.lock(tx, instruction.id)
         if current is None:
             return
@@ -135,7 +171,7 @@ class RetireUnits:
             now,
             next_attempt_at=None if progress.state in rules.CLOSED else rules.next_look(current.looks, now),
             registry_reference=answer.registry_reference,
-            problem=problem,
+            problem=problem or answer.message,
         )
         if progress.state in rules.CLOSED and answer.next_holding_id is not None:
             await instructed_parcels.set_holding(tx, instruction.lot_id, answer.next_holding_id)

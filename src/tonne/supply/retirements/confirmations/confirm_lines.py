@@ -1,6 +1,6 @@
 """Record what the operator retired at the registries, on the desk or in a file: all lines or none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -86,11 +86,11 @@ async def plan_confirmations(
     *,
     now: datetime,
     pages: Sequence[RegistryPage] = (),
-    instruction_id: str | None = None,
+    instruction_ids: Collection[str] = (),
 ) -> ConfirmationPlan:
     """Each row has its own `line`. `pages` are where registries publish retirements, besides those that are known.
 
-    `instruction_id`: the rows are a registry's answer to this instruction.
+    `instruction_ids`: the rows are the answers of registries to these.
     """
     latest = latest_day(now)
     faults = [
@@ -106,7 +106,7 @@ async def plan_confirmations(
         for line in lines:
             advance(1)
             try:
-                parcel, is_moved = _find_parcel(book, line, mode, instruction_id)
+                parcel, is_moved = _find_parcel(book, line, mode, instruction_ids)
                 is_known = _check_state(line.row, parcel, certified) and not is_moved
                 _check_facts(line.row, parcel)
                 if not is_known:
@@ -223,7 +223,7 @@ class _LineRefused(Exception):
 
 
 def _find_parcel(
-    book: ParcelBook, line: _Confirmed, mode: Mode, instruction_id: str | None
+    book: ParcelBook, line: _Confirmed, mode: Mode, instruction_ids: Collection[str]
 ) -> tuple[BookedParcel, bool]:
     """The parcel that holds the serials of the line, and whether it holds them only now."""
     row, run = line.row, line.run
@@ -237,7 +237,7 @@ def _find_parcel(
     if parcel.status is ParcelStatus.OPEN:
         message = "the parcel still takes fractions: delete the line, and retire it once it is on the list."
         raise _LineRefused("parcel_id", message)
-    if parcel.status is ParcelStatus.TO_RETIRE and parcel.instruction_id not in {None, instruction_id}:
+    if parcel.status is ParcelStatus.TO_RETIRE and parcel.instruction_id not in {None, *instruction_ids}:
         raise _LineRefused("parcel_id", "the registry is being asked to retire the parcel: delete the line.")
     try:
         held = book.find_held(parcel, run)

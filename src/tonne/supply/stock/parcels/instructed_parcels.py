@@ -30,11 +30,20 @@ async def instruct_any_account(tx: Connection, mode: Mode, instructions: Mapping
     await tx.execute(INSTRUCT, mode, list(instructions), list(instructions.values()))
 
 
-LOCK_INSTRUCTED = "SELECT id FROM parcels WHERE mode = $1 AND instruction_id = $2 ORDER BY id FOR UPDATE"
+LOCK_INSTRUCTED = "SELECT id FROM parcels WHERE instruction_id = ANY ($1::text[]) ORDER BY id FOR UPDATE"
 
 
-async def lock_instructed_any_account(tx: Connection, mode: Mode, instruction_id: str) -> None:
-    await tx.execute(LOCK_INSTRUCTED, mode, instruction_id)
+async def lock_instructed_any_account(tx: Connection, instruction_ids: Collection[str]) -> None:
+    if instruction_ids:
+        await tx.execute(LOCK_INSTRUCTED, list(instruction_ids))
+
+
+LOCK_LOT = "SELECT id FROM lots WHERE id = $1 FOR NO KEY UPDATE"
+
+
+async def lock_lot_before_parcels(tx: Connection, lot_id: str) -> None:
+    """For what changes the lot after its parcels were locked."""
+    await tx.execute(LOCK_LOT, lot_id)
 
 
 RELEASE = """

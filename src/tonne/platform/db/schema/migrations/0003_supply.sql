@@ -524,6 +524,7 @@ CREATE TABLE registry_instructions (
     mode                mode NOT NULL,
     id                  text PRIMARY KEY,
     registry_account    text NOT NULL,
+    -- Without a foreign key: it would lock the lot, which comes before parcels in the lock order.
     lot_id              text NOT NULL,
     holding_id          text NOT NULL,
     -- The numbers of the units, such as `101 to 300; 351`.
@@ -545,7 +546,6 @@ CREATE TABLE registry_instructions (
     problem             text,
     closed_at           timestamptz,
     FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
-    FOREIGN KEY (mode, lot_id) REFERENCES lots,
     CHECK (mode = 'test' OR registry_account NOT LIKE 'sim-%'),
     CHECK (state = 'recorded' OR sent_at IS NOT NULL),
     CHECK (state <> 'recorded' OR in_doubt = 0),
@@ -575,7 +575,6 @@ CREATE TABLE registry_drifts (
     closed_by         text,
     closed_reason     text CHECK (length(closed_reason) BETWEEN 1 AND 500),
     FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
-    FOREIGN KEY (mode, lot_id) REFERENCES lots,
     CHECK ((closed_at IS NULL) = (resolution IS NULL) AND (closed_at IS NULL) = (closed_reason IS NULL)),
     CHECK ((closed_at IS NULL) = (closed_by IS NULL))
 );
