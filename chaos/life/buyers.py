@@ -19,6 +19,8 @@ from tonne.money.receipts.mail_orders import LEASE as ORDER_MAIL_LEASE
 from tonne.platform.documents.mail.send_outbox import LEASE as MAIL_LEASE
 from tonne.platform.values.context import Scope, utc_now
 from tonne.selling.accounts.store import add_admin
+from tonne.supply.registries.retire_units import LEASE as REGISTRY_LEASE
+from tonne.supply.registries.rules import RESEND_AFTER
 
 
 class Way(Enum):
@@ -87,7 +89,8 @@ class Buyers:
 
     async def until_finished(self, within_s: float = 30.0) -> None:
         """All orders have a final status, all charges, refunds and mails are done, and all events have arrived."""
-        await self.cluster.until_empty("every order was finished", UNFINISHED, within_s)
+        async with short_leases(self.cluster):
+            await self.cluster.until_empty("every order was finished", UNFINISHED, within_s)
         await self.cluster.until_delivered()
 
 
@@ -138,9 +141,16 @@ WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::inte
 """
 
 
+# A request that a killed worker did not send is repeated after ten minutes.
+SHORTEN_REGISTRY_LEASES = """
+UPDATE registry_instructions SET next_attempt_at = clock_timestamp(), sent_at = sent_at - $2::interval
+WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
+"""
+
+
 @contextlib.asynccontextmanager
 async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[None]:
-    """The leases of invoices, billing and mails expire after this time instead of minutes. No setting does that.
+    """Leases of invoices, billing, mails and registries expire after this time, not minutes. No setting does that.
 
     If the worker still runs, two workers have the same task: the promises hold nevertheless.
     """
@@ -155,6 +165,7 @@ async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[
                 await cluster.fetch(SHORTEN_ORDER_MAIL_LEASES, ORDER_MAIL_LEASE - shorter)
                 await cluster.fetch(SHORTEN_GROUP_LEASES, GROUP_LEASE - shorter)
                 await cluster.fetch(SHORTEN_CREDIT_NOTE_LEASES, CREDIT_NOTE_LEASE - shorter)
+                await cluster.fetch(SHORTEN_REGISTRY_LEASES, REGISTRY_LEASE - shorter, RESEND_AFTER)
             await asyncio.sleep(0.25)
 
     task = asyncio.create_task(shorten())

@@ -95,12 +95,14 @@ async def kill_after_charge(cluster: Cluster) -> None:
 LOCK_CERTIFICATES = "LOCK TABLE certificates IN SHARE MODE"
 HOLD_STREAMS = "SELECT organisation_id FROM event_streams FOR UPDATE"
 CERTIFY = "INSERT INTO certificates"
+LOCK_SHARES = "LOCK TABLE shares IN SHARE MODE"
+ALLOCATE = "INSERT INTO shares"
 RETIRING = "SELECT id FROM orders WHERE status = 'retiring'"
 
 
 @scenario("kill-while-allocating", settings=SETTINGS)
 async def kill_while_allocating(cluster: Cluster) -> None:
-    """Killed when orders are retired and have no certificate; then inside the transaction that does everything."""
+    """Killed when orders are retired and have no certificate; then inside the transaction that allocates."""
     retired = cluster.announce("killed between retirement and certificate")
     allocating = cluster.announce("killed inside the allocation")
     buyers = await open_buyers(cluster, [Way.GOOD, Way.HELPED])
@@ -119,9 +121,9 @@ async def kill_while_allocating(cluster: Cluster) -> None:
     order_ids = await buyers.order([Way.GOOD] * cluster.rng.randint(5, 10))
     allocated = await cluster.fetch(ALLOCATED)
     async with contextlib.AsyncExitStack() as locks:
-        async with cluster.holding(LOCK_CERTIFICATES):
+        async with cluster.holding(LOCK_SHARES):
             worker.resume()
-            await cluster.until_waiting_in(CERTIFY)
+            await cluster.until_waiting_in(ALLOCATE)
             await locks.enter_async_context(cluster.holding(HOLD_STREAMS))
         await cluster.until_waiting_in("event_streams")
         worker.kill()

@@ -26,6 +26,7 @@ ORDER: dict[str, dict[str, str]] = {
         "stock": "lots and their import, parcels and shares, pooled units, supply that is held",
         "certificates": "certificates, their PDF, verifiable credentials, audit packs, proofs",
         "retirements": "allocation, completing orders, confirmations of registries, invalid lots",
+        "registries": "asking registries to retire credits, and comparing their books with ours; simulated registries",
     },
     "money": {
         "cards": "charges, stored cards, card gateways (simulated, Stripe)",

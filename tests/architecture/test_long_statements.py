@@ -231,6 +231,8 @@ BOUNDED = {
     "money/invoices/card_payment/collection_store.py LIST_UNDELIVERED": "the orders of the invoices of one charge",
     "money/invoices/issuing/small_orders.py FIND_CARDS": "EXISTS over the payments since a card was stored",
     "money/invoices/credit_notes/store.py SUM_CREDITED": "the credit notes of one invoice",
+    "supply/stock/parcels/replaced_share_store.py KEEP_RECORD": "the shares of one order",
+    "supply/stock/parcels/replaced_share_store.py DELETE_LOST": "the shares of one order",
     "platform/events/notification.py NOTIFY_WITH_NEWS": "the newest two events of a stream",
     "selling/estimates/store.py FIND_ACTIVITY": "an index of the account; the page shows few accounts",
     "selling/users/approvals.py FIND_LIMIT_CHANGERS": "the entries of one organisation and one day, by an index",

@@ -40,7 +40,7 @@ class Story(PayerScene):
 
     async def work_everything(self) -> None:
         services = self.services
-        jobs = (self.worker, self.mailer, services.allocate_orders, services.close_units, services.update_card)
+        jobs = (self.worker, self.mailer, services.allocate_orders, services.retire_units, services.update_card)
         await self.run_jobs(*jobs, SendMails(self.database, SmtpMail(self.box.url), self.settings))
 
     def subjects(self) -> list[str]:

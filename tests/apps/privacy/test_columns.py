@@ -107,6 +107,7 @@ KEPT = {
     "credit_facts": {"digest document": SELLER},
     "lots": {
         "cost_currency country facts facts_digest methodology retirement_url serial": SELLER,
+        "registry_account holding_id pause_reason": SELLER,
         "invalid_reason": OPERATOR,
     },
     "mails": {"held_reason": "one of our own sentences"},
@@ -140,10 +141,24 @@ KEPT = {
     "organisation_admins": {"email": ADDRESS_IN_USE},
     "organisation_modes": {"default_bundle_selection": OWN},
     "organisations": {"address name": OWN, "closed_reason": OPERATOR},
-    "parcels": {"beneficiary": REGISTRY, "retirement_url split_from": SELLER},
+    "parcels": {"beneficiary": REGISTRY, "retirement_url split_from": SELLER, "instruction_id desk_note": SELLER},
     "projects": {
         "country description details image mechanism methodology name registry registry_project_id": SELLER,
         "picture registry_url slug type": SELLER,
+    },
+    "registry_accounts": {"id adapter problem": SELLER},
+    "registry_drifts": {
+        "id registry_account lot_id resolution": SELLER,
+        "closed_by closed_reason": OPERATOR,
+    },
+    "registry_instructions": {
+        "beneficiary": REGISTRY,
+        "id registry_account lot_id holding_id units reference state registry_reference problem": SELLER,
+    },
+    "simulated_holdings": {"registry_account id lot_id parent_id": SELLER},
+    "simulated_retirements": {
+        "beneficiary": REGISTRY,
+        "registry_account key reference holding_id state later code message": SELLER,
     },
     "quotes": {
         "document locked request_digest": "of prices",

@@ -106,5 +106,5 @@ async def test_a_cancellation_waits_for_an_allocation_and_sees_it(
         cancelling = asyncio.create_task(send(shopper, form_of(page)))
         await Scene(services).until_waiting_for_lock()
     assert (await cancelling).status_code == 409
-    assert [row["status"] for row in await rows(ORDERS)] == ["complete"]
+    assert [row["status"] for row in await rows(ORDERS)] == ["retiring"]
     assert await rows("SELECT id FROM refunds") == []

@@ -48,7 +48,7 @@ class Post:
         return await self.worker().run_once()
 
     async def complete_orders(self) -> None:
-        while await self.services.allocate_orders.run_once() or await self.services.close_units.run_once():
+        while await self.services.allocate_orders.run_once() or await self.services.retire_units.run_once():
             pass
 
     async def sql(self, statement: str, *values: Any) -> list[dict[str, Any]]:

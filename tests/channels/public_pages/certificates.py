@@ -27,6 +27,8 @@ async def complete_order(api: ApiClient, services: Services, tonnes: str = "1.5"
         services.follow_up_invoices,
         services.follow_up_invoices,
         services.allocate_orders,
+        services.retire_units,
+        services.allocate_orders,
     ):
         await job.run_once()
     done = (await api.get(f"/v1/orders/{order['id']}")).json()

@@ -88,6 +88,8 @@ async def test_only_the_configured_sections_are_shown(
         services.follow_up_invoices,
         services.follow_up_invoices,
         services.allocate_orders,
+        services.retire_units,
+        services.allocate_orders,
     ):
         await job.run_once()
     html = await look(browser)

@@ -35,7 +35,8 @@ async def test_interface_4_deliveries_match_the_document(api: ApiClient, stage: 
     document = inlined((await api.http.get("/openapi.json")).json())
     hook = await stage.register(receiver.url, standard_webhooks=True)
     await place(stage.services, stage.one, utc_now())
-    jobs = (stage.services.issue_invoices, stage.services.follow_up_invoices, stage.services.allocate_orders)
+    services = stage.services
+    jobs = (services.issue_invoices, services.follow_up_invoices, services.allocate_orders, services.retire_units)
     await stage.run_jobs(*jobs)
     cancelled = await place(stage.services, stage.one, utc_now())
     assert (await api.post(f"/v1/orders/{cancelled.id}/cancel", {})).status_code == 200

@@ -161,7 +161,7 @@ async def test_the_page_follows_the_order_to_its_certificate(payer: PayerScene, 
     assert (await payer.open(f"{path}/state")).json() == {"state": "paid_paid"}
     early = await payer.open(f"{path}/certificate.pdf")
     assert early.status_code == 404
-    await payer.run_jobs(services.allocate_orders, services.close_units)
+    await payer.run_jobs(services.allocate_orders, services.retire_units)
     assert await payer.status(order) == "complete"
     page = await payer.open(path)
     assert "Your credits are retired" in page.text

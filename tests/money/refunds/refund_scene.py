@@ -14,6 +14,8 @@ from tonne.money.refunds.request_refund import Cancellation, RefundRequest, canc
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.orders.model import Order
+from tonne.supply.registries.retire_units import RetireUnits
+from tonne.supply.registries.simulated import simulated_registries
 from tonne.supply.retirements.allocate_orders import AllocateOrders
 
 ADA, BEN = Actor(ActorKind.CLI, "ada@office"), Actor(ActorKind.CLI, "ben@office")
@@ -27,8 +29,10 @@ class RefundScene(CardScene):
         return order
 
     async def allocate(self) -> None:
-        """In test mode the credits are retired at once, so that the orders complete."""
-        await self.run_jobs(AllocateOrders(self.database, self.clock, self.settings))
+        """The simulated registry retires the credits of test orders, so that they complete."""
+        gateways = simulated_registries(self.database, self.clock)
+        retire = RetireUnits(self.database, self.clock, self.settings, gateways)
+        await self.run_jobs(AllocateOrders(self.database, self.clock, self.settings), retire)
 
     async def refund(
         self, order: Order, amount: int | None = None, *, actor: Actor = ADA, settings: Settings | None = None

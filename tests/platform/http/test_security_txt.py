@@ -57,6 +57,8 @@ async def test_security_22_certificates_are_not_cached(api: ApiClient, services:
     for job in (
         *(services.issue_invoices, services.follow_up_invoices, services.follow_up_invoices),
         services.allocate_orders,
+        services.retire_units,
+        services.allocate_orders,
     ):
         await job.run_once()
     for path in ("certificate", "certificate.json"):

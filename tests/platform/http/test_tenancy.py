@@ -165,6 +165,8 @@ async def existing(api: ApiClient, services: Services, world: World) -> dict[str
         services.follow_up_invoices,
         services.follow_up_invoices,
         services.allocate_orders,
+        services.retire_units,
+        services.allocate_orders,
     ):
         await job.run_once()
     assert (await api.get(f"/v1/orders/{order['id']}")).json()["status"] == "complete"

@@ -100,7 +100,8 @@ class PoisonScene(Scene):
 
     async def complete(self) -> tuple[str, str]:
         ids = await self.pay()
-        await self.run_all("allocate_orders")
+        for job_name in ("allocate_orders", "retire_units", "allocate_orders"):
+            await self.run_all(job_name)
         return ids
 
     async def retire(self) -> tuple[str, str]:
@@ -229,7 +230,7 @@ CASES = {
         "allocate_orders",
         PoisonScene.pay,
         _on("order_projects", "INSERT", "NEW.order_id = '{id}'"),
-        _status("complete"),
+        _status("retiring"),
     ),
     "complete": Case(
         "allocate_orders",

@@ -62,7 +62,9 @@ def test_a_job_learns_which_streams_got_events_before_it_wakes() -> None:
     assert [each.streams for each in heard] == [streams, frozenset()]
 
 
-@pytest.mark.parametrize(("name", "kinds"), [("mail_credit_notes", {WorkKind.MAILS}), ("close_units", set())])
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("mail_credit_notes", {WorkKind.MAILS}), ("close_units", {WorkKind.RETIREMENTS})]
+)
 async def test_a_job_that_worked_notifies_of_what_became_due(
     services: Services, name: str, kinds: set[WorkKind]
 ) -> None:

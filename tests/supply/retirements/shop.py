@@ -208,7 +208,8 @@ class Shop(Scene):
 
     async def work(self) -> None:
         """Run the jobs until nothing is due."""
-        jobs = (self.services.close_units, self.services.allocate_orders, self.services.resupply_orders)
+        services = self.services
+        jobs = (services.close_units, services.allocate_orders, services.retire_units, services.resupply_orders)
         await self.run_jobs(*jobs)
 
     async def shown(self, order: Order) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def test_every_gram_of_a_unit_is_assigned_once(purchases: list[tuple[int, bool, 
     for grams, at_checkout, retire in purchases:
         units = [parcel for parcel in parcels.values() if parcel.room_grams]
         supply = Supply([lot], units, now=MARCH, wait=timedelta(days=30), service_name="Tonne")
-        recipient = Recipient("acc", "Ada", retires_at_once=False, in_service_name=at_checkout)
+        recipient = Recipient("acc", "Ada", in_service_name=at_checkout)
         shares = supply.allocate(recipient, [LineDemand(1, "wind", grams, [Source("A", 1, TONNE)])])
         parcels |= supply.touched_parcels
         if shares is not None:

@@ -8,8 +8,6 @@ from copy import copy, deepcopy
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-import pytest
-
 from tonne.platform.values.context import replace
 from tonne.selling.catalogue.coverage import Demand, cover
 from tonne.supply.stock.model import Lot, LotStatus, Parcel, ParcelStatus, Share
@@ -122,8 +120,8 @@ def check_shares(bid: Bid, shares: list[Share]) -> None:
         assert parcel.project_id in {s.project_id for w in bid.requested for s in w.sources}
         assert parcel.account_id in {None, bid.buyer.account_id}, "no account gets a share of another account's unit"
         assert parcel.account_id is None or parcel.beneficiary == bid.buyer.beneficiary
-        if bid.buyer.retires_at_once:
-            assert parcel.status is ParcelStatus.RETIRED, "nothing is left for a person to do"
+        if bid.buyer.in_service_name:
+            assert parcel.status is not ParcelStatus.OPEN, "the order does not wait for other fractions"
     assert grams == {requested.position: requested.quantity_grams for requested in bid.requested}
     assert len(shares) == len({(share.line_position, share.parcel.id) for share in shares})
 
@@ -215,20 +213,18 @@ def test_the_same_orders_on_the_same_stock_are_split_the_same_way() -> None:
         assert splits[0] == splits[1]
 
 
-@pytest.mark.parametrize("status", [ParcelStatus.OPEN, ParcelStatus.TO_RETIRE])
-def test_a_test_order_never_waits_for_a_unit_that_a_person_would_have_to_retire(status: ParcelStatus) -> None:
+def test_an_order_that_does_not_wait_leaves_the_open_unit_of_its_account() -> None:
     """An account that waited for the helpers, and now goes on by itself, may have left such a unit behind."""
-    buyer = Recipient("acc_1", "B", retires_at_once=True)
-    owner = buyer if status is ParcelStatus.OPEN else None
-    left = unit("par_1", "prj", TONNE, 400_000, status=status, buyer=owner)
+    buyer = Recipient("acc_1", "B", in_service_name=True)
+    left = unit("par_1", "prj", TONNE, 400_000, status=ParcelStatus.OPEN, buyer=buyer)
     stock = Stock([lot("lot_1", "prj", 2020, 5)], [left], {"prj": TONNE})
     shares = stock.supply().allocate(buyer, [LineDemand(1, "bun", 500_000, [Source("prj", 1, TONNE)])])
     assert shares is not None
-    assert [share.parcel.status for share in shares] == [ParcelStatus.RETIRED]
+    assert [(share.parcel.status, share.parcel.account_id) for share in shares] == [(ParcelStatus.TO_RETIRE, None)]
 
 
 def test_the_rest_of_a_unit_is_used_up_also_after_the_service_got_another_name() -> None:
-    buyer = Recipient("acc_1", "B", retires_at_once=False)
+    buyer = Recipient("acc_1", "B")
     rest = unit("par_1", "prj", TONNE, 400_000, status=ParcelStatus.RETIRED)
     rest.beneficiary = "The Service, as it was called"
     stock = Stock([lot("lot_1", "prj", 2020, 5)], [rest], {"prj": TONNE})
@@ -243,7 +239,7 @@ def test_small_orders_take_their_fraction_from_projects_by_weight() -> None:
     stock = Stock([lot("lot_a", "prj_a", 2020, 900), lot("lot_b", "prj_b", 2020, 900)], [], dict.fromkeys("ab", TONNE))
     supply, drawn = stock.supply(), defaultdict[str, int](int)
     for _ in range(1_000):
-        shares = supply.allocate(Recipient("acc_1", "B", retires_at_once=False), [LineDemand(1, "bun", 1, sources)])
+        shares = supply.allocate(Recipient("acc_1", "B"), [LineDemand(1, "bun", 1, sources)])
         assert shares is not None
         (share,) = shares
         drawn[share.parcel.project_id] += 1
@@ -277,7 +273,7 @@ def test_orders_get_what_is_held_for_them_in_whichever_order_they_are_paid() -> 
     rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
     served = refused = others = 0
     for _ in range(CASES // 2):
-        buyers = [Recipient(f"acc_{number}", "B", retires_at_once=False) for number in range(3)]
+        buyers = [Recipient(f"acc_{number}", "B") for number in range(3)]
         stock = random_stock(rng, buyers)
         held: dict[str, int] = {}
         bids = [random_bid(rng, number, stock, buyers) for number in range(rng.randint(1, 8))]

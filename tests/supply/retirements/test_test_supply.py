@@ -90,6 +90,7 @@ async def test_workers_that_add_lots_at_the_same_time_do_not_collide(
             pass
 
     await asyncio.gather(*(work() for _ in range(4)))
+    await trial.work()
     assert await trial.statuses(*orders) == ["complete"] * 12
     await trial.check_invariants()
 

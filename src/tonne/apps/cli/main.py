@@ -63,6 +63,7 @@ COMMANDS = {
     "books": "tonne.apps.cli.money.books:books",
     "export": "tonne.apps.cli.money.exports:export_group",
     "retirement": "tonne.apps.cli.supply.retirements:retirement",
+    "registry": "tonne.apps.cli.supply.registries:registry",
     "person": "tonne.apps.cli.operations.persons:person",
     "listen": "tonne.apps.cli.channels.listen:listen",
 }

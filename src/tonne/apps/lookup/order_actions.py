@@ -33,8 +33,8 @@ from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus, PaymentState
 from tonne.selling.orders.release_order import release_order
+from tonne.supply.registries.retire_test_order import RetireTestOrder
 from tonne.supply.retirements.rename_order import rename_order
-from tonne.supply.retirements.retire_test_order import RetireTestOrder
 
 
 class HelperStep(StrEnum):
@@ -60,6 +60,7 @@ class OrderActions(Struct, frozen=True):
     clock: Clock
     settings: Settings
     notifier: Notifier
+    retire_test_order: RetireTestOrder
 
     async def cancel(
         self, scope: Scope, order_id: str, *, reason: str, refund: bool, actor: Actor, is_operator: bool
@@ -123,9 +124,9 @@ class OrderActions(Struct, frozen=True):
             case HelperStep.SETTLE:
                 await self._settle(scope, order_id, actor)
             case HelperStep.RETIRE:
-                await RetireTestOrder(self.database, self.clock, self.settings).retire(scope, order_id)
+                await self.retire_test_order.retire(scope, order_id)
             case HelperStep.COMPLETE:
-                await RetireTestOrder(self.database, self.clock, self.settings).complete(scope, order_id)
+                await self.retire_test_order.complete(scope, order_id)
         self.notifier.notify()
 
     async def _settle(self, scope: Scope, order_id: str, actor: Actor) -> None:

@@ -31,7 +31,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.timeline import mail_timeline
 from tonne.platform.events.timeline import event_timeline
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Scope, utc_now
+from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.platform.values.timeline import TimelineEntry
 from tonne.selling.accounts.directory import Names, find_names
 from tonne.selling.accounts.model import PaymentMethod
@@ -43,6 +43,7 @@ from tonne.selling.orders.model import HoldReason, Order, OrderStatus
 from tonne.selling.orders.store import find_key_of_order
 from tonne.selling.orders.timeline import order_timeline
 from tonne.supply.certificates.store import StoredCertificate, list_of_order
+from tonne.supply.registries.timeline import registry_timeline
 from tonne.supply.retirements.timeline import (
     HeldParcel,
     certificate_timeline,
@@ -141,6 +142,8 @@ def _next_step(order: Order, invoice: Invoice | None, now: datetime) -> tuple[st
             return "supply: credits of the projects in its bundles (`tonne catalogue import-lots`)", OPERATOR
         case OrderStatus.COMPLETE if order.certificate_due_on is not None:
             return f"other retirements, and a new certificate {_WORK_LIST.format(order.scope.mode)}", OPERATOR
+        case OrderStatus.RETIRING if order.scope.mode is Mode.TEST:
+            return "the answer of the simulated registry (`tonne registry requests`)", SERVICE
         case OrderStatus.RETIRING:
             return f"its retirements {_WORK_LIST.format(order.scope.mode)}", OPERATOR
         case _:
@@ -173,6 +176,7 @@ def sources_of(order: Order, *, with_webhooks: bool) -> list[TimelineSource]:
         timeline.return_timeline,
         dispute_timeline,
         retirement_timeline,
+        registry_timeline,
         lot_case_timeline,
         certificate_timeline,
         *([partial(webhook_timeline, created_at=order.created_at)] if with_webhooks else []),

@@ -62,6 +62,8 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("mail_credit_notes", parts.mail_credit_notes.run_once),
         Job("allocate_orders", parts.allocate_orders.run_once),
         _throttled("close_checkouts", parts.close_checkouts),
+        Job("retire_units", parts.retire_units.run_once),
+        _throttled("check_registries", parts.check_registries),
         Job("close_units", parts.close_units.run_once),
         _throttled("resupply_orders", parts.resupply_orders),
         _throttled("release_holds", parts.release_holds),

@@ -109,6 +109,8 @@ def _supply_desk(parts: Parts) -> tuple[OperatorSection, ...]:
 
 def _order_desk(parts: Parts, *, limit_name: str) -> OrderDesk:
     """`limit_name` is that of the limit of mails: what members send does not use up the operator's."""
-    actions = OrderActions(parts.database, parts.card_gateways, parts.clock, parts.settings, parts.notifier)
+    actions = OrderActions(
+        parts.database, parts.card_gateways, parts.clock, parts.settings, parts.notifier, parts.retire_test_order
+    )
     mails = TokenBuckets(limit_name, MAILS_PER_S, MAILS)
     return OrderDesk(*parts.page, actions, parts.render_certificate, parts.originals, mails)

@@ -36,6 +36,7 @@ class Parts(ChannelParts):
             self.place_orders,
             self.gateway_meter,
             self.release_holds,
+            self.check_registries,
             self.checkout_page.payment,
             self.mails,
             self.deliverer.measured,

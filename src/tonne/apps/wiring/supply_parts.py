@@ -10,10 +10,13 @@ from tonne.supply.certificates.credentials.issue_credential import IssueCredenti
 from tonne.supply.certificates.credentials.issuer_endpoints import IssuerEndpoints
 from tonne.supply.certificates.packs.make_packs import MakeAuditPacks
 from tonne.supply.certificates.proofs.read_proofs import prove_consistency
+from tonne.supply.registries.check_registries import CheckRegistries
+from tonne.supply.registries.retire_test_order import RetireTestOrder
+from tonne.supply.registries.retire_units import RetireUnits
+from tonne.supply.registries.simulated import simulated_registries
 from tonne.supply.retirements.allocate_orders import AllocateOrders
 from tonne.supply.retirements.endpoints import RetirementEndpoints
 from tonne.supply.retirements.resupply.resupply_orders import ResupplyOrders
-from tonne.supply.retirements.retire_test_order import RetireTestOrder
 from tonne.supply.stock.holds.holds import ReleaseHolds
 from tonne.supply.stock.parcels.close_units import CloseUnits
 from tonne.supply.transparency.witnesses import Witnesses
@@ -30,9 +33,12 @@ class SupplyParts(SellingParts):
         self.close_units = CloseUnits(database, clock, settings)
         self.resupply_orders = ResupplyOrders(database, clock, settings)
         self.release_holds = ReleaseHolds(database, clock, find_unpaid_holds_any_account)
-        retire_test_order = RetireTestOrder(database, clock, settings)
+        self.registry_accounts = simulated_registries(database, clock)
+        self.retire_units = RetireUnits(database, clock, settings, self.registry_accounts)
+        self.check_registries = CheckRegistries(database, clock, self.registry_accounts)
+        self.retire_test_order = RetireTestOrder(database, clock, settings, self.retire_units)
         self.certificates = CertificateEndpoints(database, self.render_certificate, self.issue_credential)
         self.retirements = RetirementEndpoints(
-            database, retire_test_order, self.directory, clock=clock, settings=settings, notifier=self.notifier
+            database, self.retire_test_order, self.directory, clock=clock, settings=settings, notifier=self.notifier
         )
         self.make_audit_packs = MakeAuditPacks(database, self.render_certificate, clock)

@@ -22,6 +22,7 @@ _KIND = WorkKind
 _CHARGES = (_KIND.LIVE_CHARGES, _KIND.TEST_CHARGES)
 _AFTER_CHARGES = (_KIND.EVENTS, _KIND.PAID_ORDERS, _KIND.CARD_PROBLEMS, _KIND.REFUNDS, _KIND.ORDER_MAILS)
 _AFTER_REFUNDS = (_KIND.EVENTS, _KIND.REFUNDS, _KIND.CREDIT_NOTES, _KIND.PAID_ORDERS, _KIND.ORDER_MAILS)
+_AFTER_ALLOCATION = (_KIND.EVENTS, _KIND.POOLED_UNITS, _KIND.RETIREMENTS, _KIND.CERTIFICATES, _KIND.MAILS)
 # A job that is not listed polls, and whatever it does wakes all others.
 UNKNOWN = Wakeups(frozenset(), frozenset(WorkKind))
 WAKEUPS: Mapping[str, Wakeups] = {
@@ -47,10 +48,12 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "send_einvoices": _wakeups([]),
     "follow_up_invoices": _wakeups([_KIND.INVOICES], _KIND.EVENTS, _KIND.CREDIT_NOTES, _KIND.REFUNDS, _KIND.MAILS),
     "mail_credit_notes": _wakeups([_KIND.CREDIT_NOTES], _KIND.MAILS),
-    "allocate_orders": _wakeups([_KIND.PAID_ORDERS], _KIND.EVENTS, _KIND.POOLED_UNITS, _KIND.CERTIFICATES, _KIND.MAILS),
+    "allocate_orders": _wakeups([_KIND.PAID_ORDERS], *_AFTER_ALLOCATION),
     "close_checkouts": _wakeups([], _KIND.EVENTS, _KIND.MAILS),
-    "close_units": _wakeups([_KIND.POOLED_UNITS]),
-    "resupply_orders": _wakeups([], _KIND.EVENTS, _KIND.POOLED_UNITS, _KIND.CERTIFICATES, _KIND.MAILS),
+    "close_units": _wakeups([_KIND.POOLED_UNITS], _KIND.RETIREMENTS),
+    "retire_units": _wakeups([_KIND.RETIREMENTS], _KIND.PAID_ORDERS, _KIND.CERTIFICATES),
+    "check_registries": _wakeups([]),
+    "resupply_orders": _wakeups([], *_AFTER_ALLOCATION),
     "release_holds": _wakeups([]),
     "apply_price_changes": _wakeups([]),
     "append_leaves": _wakeups([_KIND.CERTIFICATES]),

@@ -112,7 +112,7 @@ async def _before_allocation(connection: Connection, order: Order, *, settings: 
     if any(line.insufficient_available_quantity for line in order.lines) or order.is_short_by_simulation:
         return Expectation(Awaited.SUPPLY)
     if order.scope.mode is Mode.TEST:
-        # Nothing is retired: orders of a test account advance at once, or when a test helper is called.
+        # A simulated registry retires test credits within seconds, or when a test helper is called.
         return Expectation(Awaited.RETIREMENT, max(filter(None, [now, order.fulfil_after])))
     [found] = await connection.fetch(READ_PAID, order.scope.account_id, order.id)
     paid_at = max(filter(None, [found["paid_at"] or now, order.fulfil_after]))

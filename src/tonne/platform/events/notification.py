@@ -36,6 +36,8 @@ class WorkKind(StrEnum):
     CREDIT_NOTES = "credit_notes"
     PAID_ORDERS = "paid_orders"
     POOLED_UNITS = "pooled_units"
+    # Parcels that a registry is to retire.
+    RETIREMENTS = "retirements"
     CERTIFICATES = "certificates"
     CARD_PROBLEMS = "card_problems"
     REFUNDS = "refunds"

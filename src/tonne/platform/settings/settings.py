@@ -226,6 +226,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hold_anonymous_tonnes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 10
     hold_small_percent: Annotated[int, msgspec.Meta(ge=0, le=99)] = 25
     pool_wait_days: Annotated[int, msgspec.Meta(ge=0, le=3650)] = 30
+    registry_batch_s: Annotated[int, msgspec.Meta(ge=0, le=3600)] = 60
     retirement_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
     registry_pages: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
     log_witnesses: Annotated[str, msgspec.Meta(max_length=10_000)] = ""

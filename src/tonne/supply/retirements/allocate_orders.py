@@ -249,12 +249,12 @@ def _needed(orders: Sequence[Order], sources: Sources) -> dict[str, int]:
 
 
 def recipient_of(order: Order) -> Recipient:
+    # Test orders that advance automatically do not wait for other fractions, either.
     is_test = order.scope.mode is Mode.TEST
     return Recipient(
         order.scope.account_id,
         registry_beneficiary(order),
-        retires_at_once=is_test and order.auto_advance,
-        in_service_name=order.is_paid_at_checkout,
+        in_service_name=order.is_paid_at_checkout or (is_test and order.auto_advance),
     )
 
 

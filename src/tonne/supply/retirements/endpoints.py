@@ -1,6 +1,7 @@
 """Endpoints for retirements and the name on a certificate, and test helpers."""
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -20,16 +21,23 @@ from tonne.selling.orders.model import Beneficiary
 from tonne.selling.orders.schemas import order_document
 from tonne.supply.retirements import retirement_store
 from tonne.supply.retirements.rename_order import rename_order
-from tonne.supply.retirements.retire_test_order import RetireTestOrder
 from tonne.supply.retirements.schemas import RenameIn, SupplyIn, SupplyOut
 from tonne.supply.stock.simulate_supply import simulate_supply
 
 Step = Callable[[Scope, str], Awaitable[bytes]]
 
 
+class RetiresTestOrders(Protocol):
+    """Retires the credits of an order at the simulated registry; returns its JSON."""
+
+    async def retire(self, scope: Scope, order_id: str) -> bytes: ...
+
+    async def complete(self, scope: Scope, order_id: str) -> bytes: ...
+
+
 class RetirementEndpoints(Struct, frozen=True):
     database: Database
-    retire_test_order: RetireTestOrder
+    retire_test_order: RetiresTestOrders
     directory: AccountDirectory
     clock: Clock
     settings: Settings

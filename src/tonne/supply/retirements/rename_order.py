@@ -67,6 +67,8 @@ async def _lock(tx: Connection, scope: Scope, order_id: str, parcels: list[Parce
             raise _AllocatedMeanwhile
         if any(parcel.status is ParcelStatus.RETIRED for parcel in parcels):
             raise BeneficiaryRetired
+        if any(parcel.is_asked for parcel in parcels):
+            raise TransitionInvalid("The registry is being asked to retire the credits. Try again in a few minutes.")
     return order
 
 

@@ -26,8 +26,6 @@ class Source(Struct, frozen=True):
 class Recipient(Struct, frozen=True):
     account_id: str
     beneficiary: str
-    # True for test accounts that advance automatically: no operator has to retire anything.
-    retires_at_once: bool
     # Fractions come from units in the service's name, which are retired whole, in advance. Otherwise they wait in a
     # unit of the account until it is full.
     in_service_name: bool = False
@@ -188,7 +186,7 @@ class Supply:
             parcel = self._cut(lot, taken_grams)
             parcel.account_id, parcel.beneficiary = recipient.account_id, recipient.beneficiary
             parcel.allocated_grams = taken_grams
-            if _is_retired_at_once(lot, recipient):
+            if lot.status is LotStatus.PRE_RETIRED:
                 self._retire(parcel, lot)
             shares.append(Share(position, parcel, taken_grams))
             missing_grams -= taken_grams
@@ -211,15 +209,14 @@ class Supply:
     def _unit_with_room(self, source: Source, recipient: Recipient) -> Parcel | None:
         """A unit in the service's name, else the account's own open unit, else a new one. Retired units come first.
 
-        With `retires_at_once` only retired units qualify: the order must not wait for an operator. With
-        `in_service_name` the account's own unit does not: the order must not wait for other fractions.
+        With `in_service_name` the account's own unit does not qualify: the order must not wait for other fractions.
         """
         shared = (source.project_id, None, "")
         own = (source.project_id, recipient.account_id, recipient.beneficiary)
         for unit in sorted(self._units[shared], key=lambda unit: unit.status is not ParcelStatus.RETIRED):
-            if unit.room_grams and (unit.status is ParcelStatus.RETIRED or not recipient.retires_at_once):
+            if unit.room_grams:
                 return unit
-        if not recipient.retires_at_once and not recipient.in_service_name:
+        if not recipient.in_service_name:
             for unit in self._units[own]:
                 if unit.room_grams:
                     return unit
@@ -231,7 +228,7 @@ class Supply:
 
     def _open_unit(self, lot: Lot, granularity_grams: int, recipient: Recipient) -> Parcel:
         unit = self._cut(lot, granularity_grams)
-        if _is_retired_at_once(lot, recipient):
+        if lot.status is LotStatus.PRE_RETIRED:
             unit.account_id, unit.beneficiary = None, self._service_name
             self._retire(unit, lot)
         elif recipient.in_service_name:
@@ -290,12 +287,8 @@ class Supply:
 
     def _retire(self, parcel: Parcel, lot: Lot) -> None:
         parcel.status = ParcelStatus.RETIRED
-        parcel.retired_on = lot.retired_on or self._now.date()
+        parcel.retired_on = lot.retired_on
         parcel.retirement_url = lot.retirement_url
-
-
-def _is_retired_at_once(lot: Lot, recipient: Recipient) -> bool:
-    return lot.status is LotStatus.PRE_RETIRED or recipient.retires_at_once
 
 
 def _pool(unit: Parcel) -> tuple[str, str | None, str]:

@@ -15,7 +15,8 @@ from tonne.supply.transparency.record_statements import record_retirements
 # Sorted to prevent deadlocks between workers.
 LOCK_LOTS = """
 SELECT id, project_id, vintage, status, quantity_grams, allocated_grams, retired_on, retirement_url FROM lots
-WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams ORDER BY id FOR UPDATE
+WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams AND paused_at IS NULL
+ORDER BY id FOR UPDATE
 """
 
 
@@ -132,12 +133,13 @@ async def find_unretired(connection: Connection, keys: Sequence[OrderKey]) -> se
 
 
 class ParcelOfOrder(Struct, frozen=True):
-    """`is_shared` if other orders have a share of it, too."""
+    """`is_shared` if other orders have a share of it, too; `is_asked` if a registry is asked to retire it."""
 
     id: str
     status: ParcelStatus
     in_service_name: bool
     is_shared: bool
+    is_asked: bool
 
 
 # Parcels before orders, as everything that retires credits does. Not those of complete orders: their names stay.
@@ -151,7 +153,7 @@ ORDER BY parcel.id FOR UPDATE OF parcel
 """
 # A statement of its own: the first one may have waited, and does not see what others wrote meanwhile.
 READ_PARCELS = """
-SELECT parcel.id, parcel.status, parcel.in_service_name,
+SELECT parcel.id, parcel.status, parcel.in_service_name, parcel.instruction_id IS NOT NULL AS is_asked,
        EXISTS (SELECT FROM shares other WHERE other.mode = parcel.mode AND other.parcel_id = parcel.id
                AND (other.account_id, other.order_id) <> ($2, $3)) AS is_shared
 FROM parcels parcel WHERE parcel.mode = $1 AND parcel.id = ANY ($4::text[])

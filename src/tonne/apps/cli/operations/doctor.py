@@ -44,6 +44,7 @@ from tonne.platform.values.context import utc_now
 from tonne.selling.orders.invariants import INVARIANTS as ORDERS
 from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
+from tonne.supply.registries.invariants import INVARIANTS as REGISTRIES
 from tonne.supply.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.supply.stock.holds.quote_invariants import INVARIANTS as QUOTES
 from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY, find_broken_trees
@@ -51,7 +52,7 @@ from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY
 T = TypeVar("T")
 ALL_INVARIANTS = (
     *(*EVENTS, *ORDERS, *PAYMENTS, *TRANSFERS, *INVOICES, *CARD_INVOICES, *REFUNDS, *MATCHES, *CHECKOUTS),
-    *(*LOG, *RETIREMENTS, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
+    *(*LOG, *RETIREMENTS, *REGISTRIES, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
 )
 SECRETS = "all secrets can be opened"
 ALL_NAMES = (

@@ -15,6 +15,7 @@ from tonne.platform.documents.mail.waiting import WAITING as MAILS_WAITING
 from tonne.selling.accounts.waiting import WAITING as KEYS_WAITING
 from tonne.selling.catalogue.waiting import WAITING as CATALOGUE_WAITING
 from tonne.selling.orders.waiting import WAITING as ORDERS_WAITING
+from tonne.supply.registries.waiting import WAITING as REGISTRIES_WAITING
 from tonne.supply.retirements.waiting import WAITING as RETIREMENTS_WAITING
 from tonne.supply.transparency.waiting import WAITING as LOG_WAITING
 
@@ -32,6 +33,7 @@ ALL_WAITING = (
     *REFUNDS_WAITING,
     *LOG_WAITING,
     *RETIREMENTS_WAITING,
+    *REGISTRIES_WAITING,
     *WEBHOOKS_WAITING,
     *CHECKOUTS_WAITING,
     *PERSONS_WAITING,

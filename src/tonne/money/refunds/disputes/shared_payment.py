@@ -24,7 +24,7 @@ from tonne.platform.values.amounts import apportion
 from tonne.platform.values.context import Mode, Scope, replace
 from tonne.selling.orders.model import OrderKey
 from tonne.selling.orders.queue import list_retiring, lock_orders, wake_waiting
-from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels
+from tonne.supply.stock.parcels.instructed_parcels import close_test_units
 
 # Their money has left the gateway, or is about to.
 _SENT = {RefundState.PENDING, RefundState.SUCCEEDED}
@@ -179,4 +179,4 @@ async def resume_orders(tx: Connection, scope: Scope, *, service_name: str, now:
     await wake_card_invoices(tx, scope, await list_open_by_card(tx, scope), now)
     for order_id in await list_retiring(tx, scope):
         # Units that were opened while the account waited would stay open for the pooling time of live accounts.
-        await retire_test_parcels(tx, scope, order_id, service_name=service_name, now=now)
+        await close_test_units(tx, scope, order_id, service_name=service_name, now=now)

@@ -1,6 +1,6 @@
 """Record what the operator retired at the registries, on the desk or in a file: all lines or none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -86,15 +86,19 @@ async def plan_confirmations(
     *,
     now: datetime,
     pages: Sequence[RegistryPage] = (),
+    instruction_ids: Collection[str] = (),
 ) -> ConfirmationPlan:
-    """Each row has its own `line`. `pages` are where registries publish retirements, besides those that are known."""
+    """Each row has its own `line`. `pages` are where registries publish retirements, besides those that are known.
+
+    `instruction_ids`: the rows are the answers of registries to these.
+    """
     latest = latest_day(now)
     faults = [
         LineFault(row.line, *fault) for row in rows for fault in check_row(latest, {"retired_on": row.retired_on})
     ]
     book, lines, certified = await _lock_book(tx, mode, rows, faults)
     check = RetirementPages(registry_pages(pages), mode)
-    await check.read_used_any_account(tx, {line.row.retirement_url for line in lines})
+    await check.read_used_any_account(tx, {url for line in lines if (url := line.row.retirement_url)})
     new: list[_Recorded] = []
     corrected: list[_Recorded] = []
     known_count = 0
@@ -102,7 +106,7 @@ async def plan_confirmations(
         for line in lines:
             advance(1)
             try:
-                parcel, is_moved = _find_parcel(book, line, mode)
+                parcel, is_moved = _find_parcel(book, line, mode, instruction_ids)
                 is_known = _check_state(line.row, parcel, certified) and not is_moved
                 _check_facts(line.row, parcel)
                 if not is_known:
@@ -123,18 +127,20 @@ async def record_confirmations(
     tx: Connection,
     mode: Mode,
     plan: ConfirmationPlan,
-    source: ConfirmationSource,
+    source: ConfirmationSource | None,
     *,
     by: By,
 ) -> ConfirmationReport:
-    """For a plan without faults. Recording the same lines again changes nothing.
+    """For a plan without faults. Without a source, the audit log says nothing: a simulated registry was asked.
+
+    Recording the same lines again changes nothing.
 
     A confirmation can be corrected until a certificate states it. Orders that are now fully retired are completed by
     the worker.
     """
     new, corrected = plan.new, plan.corrected
     await _write(tx, mode, plan, now=by.at)
-    if new or corrected:
+    if source is not None and (new or corrected):
         confirmed = [each.confirmation for each in (*new, *corrected)]
         await record_confirmed_parcels(tx, mode, source, plan.book, confirmed, by=by)
     grams = sum(each.parcel.quantity_grams for each in new)
@@ -216,7 +222,9 @@ class _LineRefused(Exception):
         self.column, self.message = column, message
 
 
-def _find_parcel(book: ParcelBook, line: _Confirmed, mode: Mode) -> tuple[BookedParcel, bool]:
+def _find_parcel(
+    book: ParcelBook, line: _Confirmed, mode: Mode, instruction_ids: Collection[str]
+) -> tuple[BookedParcel, bool]:
     """The parcel that holds the serials of the line, and whether it holds them only now."""
     row, run = line.row, line.run
     parcel = book.find(line.parcel_id)
@@ -229,6 +237,8 @@ def _find_parcel(book: ParcelBook, line: _Confirmed, mode: Mode) -> tuple[Booked
     if parcel.status is ParcelStatus.OPEN:
         message = "the parcel still takes fractions: delete the line, and retire it once it is on the list."
         raise _LineRefused("parcel_id", message)
+    if parcel.status is ParcelStatus.TO_RETIRE and parcel.instruction_id not in {None, *instruction_ids}:
+        raise _LineRefused("parcel_id", "the registry is being asked to retire the parcel: delete the line.")
     try:
         held = book.find_held(parcel, run)
         found = book.assign(parcel, run) if held is None else held
@@ -276,7 +286,7 @@ def _check_facts(row: ConfirmationRow, parcel: BookedParcel) -> None:
 
 
 def _check_page(row: ConfirmationRow, parcel: BookedParcel, pages: RetirementPages) -> None:
-    if message := pages.refusal(row.line, row.retirement_url, parcel):
+    if row.retirement_url is not None and (message := pages.refusal(row.line, row.retirement_url, parcel)):
         raise _LineRefused("retirement_url", message)
 
 

@@ -53,7 +53,8 @@ class ConfirmationRow(Row):
     parcel_id: Label
     serial: Annotated[str, Column(text(MAX_URL_LENGTH))]
     retired_on: Annotated[date, Column(parse_date, if_empty=_IF_EMPTY)]
-    retirement_url: Annotated[str, Column(parse_registry_url, if_empty=_IF_EMPTY)]
+    # None only from a gateway whose registry has no page of the retirement.
+    retirement_url: Annotated[str | None, Column(parse_registry_url, if_empty=_IF_EMPTY)]
     # As exported: the numbers of the runs of `serial`.
     serials: Annotated[list[Numbers], Column(_runs)] | None = None
     # What the registry retired, if it differs: numbers in the frame of `serial`, or whole serials.

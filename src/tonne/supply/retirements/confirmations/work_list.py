@@ -103,8 +103,9 @@ coalesce((
                               AND orders.id = share.order_id AND orders.has_open_dispute))
     FROM shares share WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id), false)
 """
-LIST_TO_RETIRE = f"""
-SELECT parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registry, project.registry_project_id,
+# The fields of Task.
+TASK = """
+parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registry, project.registry_project_id,
        project.name AS project_name,
        lot.vintage, lot.serial AS lot_serial, lot.unit_grams,
        lot.first_number + parcel.start_grams / lot.unit_grams AS first_number,
@@ -115,10 +116,15 @@ SELECT parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registr
 FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+"""
+# Not what a gateway retires at the registry: a person would retire it a second time.
+IS_FOR_DESK = "parcel.instruction_id IS NULL AND (lot.registry_account IS NULL OR parcel.desk_note IS NOT NULL)"
+LIST_TO_RETIRE = f"""
+SELECT {TASK}
 WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND ($3::text IS NULL OR parcel.project_id = $3)
-  AND NOT {IS_HELD}
+  AND {IS_FOR_DESK} AND NOT {IS_HELD}
 ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2
-"""  # noqa: S608 - a constant
+"""
 
 
 async def list_tasks_any_account(

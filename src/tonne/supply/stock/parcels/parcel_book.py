@@ -52,6 +52,8 @@ class BookedParcel(Struct):
     split_from: str | None
     # When its lot was invalidated.
     invalidated_at: datetime | None = None
+    # The request to the registry that is to retire it.
+    instruction_id: str | None = None
     origin_id: str | None = None
 
     @property

@@ -23,6 +23,7 @@ parcel.project_id, lot.vintage,
 project.registry, project.registry_url, parcel.beneficiary,
 parcel.in_service_name, lot.status AS lot_status,
 parcel.status, parcel.retired_on, parcel.retirement_url, parcel.split_from, parcel.invalidated_at,
+parcel.instruction_id,
 (SELECT min(orders.created_at) FROM shares share
  JOIN orders ON orders.account_id = share.account_id AND orders.id = share.order_id
  WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id) AS ordered_at,

@@ -155,8 +155,17 @@ CREATE TABLE lots (
     invalidated_by   text,
     invalid_reason   text CHECK (length(invalid_reason) BETWEEN 1 AND 500),
     invalid_grams    bigint NOT NULL DEFAULT 0 CHECK (invalid_grams >= 0),
+    -- The account at the registry whose gateway retires the credits, and the registry's id of the holding that has them.
+    -- Null: a person retires them. Simulated registries have no credits that anybody could buy.
+    registry_account text CHECK (mode = 'test' OR registry_account NOT LIKE 'sim-%'),
+    holding_id       text,
+    -- The registry contradicts the books: nothing is allocated from the lot, or asked for, until that is settled.
+    paused_at        timestamptz,
+    pause_reason     text CHECK (length(pause_reason) BETWEEN 1 AND 500),
     PRIMARY KEY (mode, id),
     FOREIGN KEY (mode, project_id) REFERENCES projects,
+    CHECK ((registry_account IS NULL) = (holding_id IS NULL)),
+    CHECK ((paused_at IS NULL) = (pause_reason IS NULL)),
     CHECK (last_number >= first_number AND last_number - first_number < 1000000000),
     CHECK (quantity_grams = (last_number - first_number + 1) * unit_grams),
     CHECK (allocated_grams BETWEEN 0 AND quantity_grams),
@@ -201,7 +210,12 @@ CREATE TABLE parcels (
     invalidated_at   timestamptz,
     -- When a unit in the service's name was put on the work list.
     closed_at        timestamptz,
+    -- The request to the registry that retires it, or has retired it.
+    instruction_id   text,
+    -- Why a person has to retire it, although the registry of its lot has a gateway.
+    desk_note        text CHECK (length(desk_note) BETWEEN 1 AND 500),
     PRIMARY KEY (mode, id),
+    CHECK (status <> 'open' OR instruction_id IS NULL),
     UNIQUE (mode, lot_id, start_grams),
     FOREIGN KEY (mode, lot_id) REFERENCES lots,
     CHECK (in_service_name = (account_id IS NULL)),
@@ -214,6 +228,7 @@ CREATE TABLE parcels (
 CREATE INDEX parcels_with_room ON parcels (mode, project_id, account_id) WHERE allocated_grams < quantity_grams;
 CREATE INDEX parcels_to_close ON parcels (close_at) WHERE status = 'open';
 CREATE INDEX parcels_to_retire ON parcels (mode, opened_at, id) WHERE status = 'to_retire';
+CREATE INDEX parcels_of_instruction ON parcels (instruction_id) WHERE instruction_id IS NOT NULL;
 CREATE INDEX parcels_split_from ON parcels (mode, split_from) WHERE split_from IS NOT NULL;
 CREATE INDEX parcels_by_retirement_url ON parcels (mode, retirement_url)
     WHERE retirement_url IS NOT NULL AND status = 'retired';
@@ -486,3 +501,113 @@ CREATE TABLE certificate_logos (
     media_type  text NOT NULL,
     content     bytea NOT NULL
 );
+
+-- registries ---------------------------------------------------------------------------------------------------
+
+-- Accounts at registries whose gateways retire credits. Live credits of a registry without an account are retired by
+-- hand.
+CREATE TABLE registry_accounts (
+    id            text PRIMARY KEY CHECK (id ~ '^[a-z0-9-]{1,40}$'),
+    mode          mode NOT NULL,
+    adapter       text NOT NULL CHECK (adapter IN ('simulated')),
+    -- When its holdings are compared with the books next, and when they were; why the last look failed.
+    next_look_at  timestamptz NOT NULL DEFAULT '-infinity',
+    looked_at     timestamptz,
+    problem       text,
+    UNIQUE (id, mode),
+    -- A simulated registry has no credits that anybody could buy.
+    CHECK ((adapter = 'simulated') = (id LIKE 'sim-%')),
+    CHECK (mode = 'test' OR adapter <> 'simulated')
+);
+
+-- Requests to retire units of one holding for one beneficiary. Each is recorded before the registry is asked, and the
+-- same request may be repeated: the rules are in supply/registries/rules.py.
+CREATE TABLE registry_instructions (
+    mode                mode NOT NULL,
+    id                  text PRIMARY KEY,
+    registry_account    text NOT NULL,
+    -- Without a foreign key: it would lock the lot, which comes before parcels in the lock order.
+    lot_id              text NOT NULL,
+    holding_id          text NOT NULL,
+    -- The numbers of the units, such as `101 to 300; 351`.
+    units               text NOT NULL,
+    unit_count          bigint NOT NULL CHECK (unit_count > 0),
+    beneficiary         text NOT NULL,
+    -- For the public note of the retirement: it says nothing about orders.
+    reference           text NOT NULL UNIQUE,
+    state               text NOT NULL CHECK (state IN ('recorded', 'asked', 'pending', 'retired', 'declined')),
+    -- How many copies of the request may still be on their way.
+    in_doubt            smallint NOT NULL DEFAULT 0 CHECK (in_doubt >= 0),
+    attempts            smallint NOT NULL DEFAULT 0,
+    recorded_at         timestamptz NOT NULL,
+    sent_at             timestamptz,
+    -- When the registry is asked or looked up next; the end of the lease while a worker does so.
+    next_attempt_at     timestamptz,
+    registry_reference  text,
+    -- The registry's words, or why its answer could not be booked.
+    problem             text,
+    closed_at           timestamptz,
+    FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
+    CHECK (mode = 'test' OR registry_account NOT LIKE 'sim-%'),
+    CHECK (state = 'recorded' OR sent_at IS NOT NULL),
+    CHECK (state <> 'recorded' OR in_doubt = 0),
+    CHECK ((state IN ('retired', 'declined')) = (closed_at IS NOT NULL)),
+    CHECK ((closed_at IS NULL) = (next_attempt_at IS NOT NULL))
+);
+-- Two open requests for one holding could retire its units twice.
+CREATE UNIQUE INDEX registry_instructions_open ON registry_instructions (registry_account, holding_id)
+    WHERE state IN ('recorded', 'asked', 'pending');
+CREATE INDEX registry_instructions_due ON registry_instructions (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX registry_instructions_of_lot ON registry_instructions (mode, lot_id, recorded_at);
+ALTER TABLE parcels ADD FOREIGN KEY (instruction_id) REFERENCES registry_instructions (id);
+
+-- Lots of which a registry shows other units than the books. A difference that is seen once may be under way.
+CREATE TABLE registry_drifts (
+    mode              mode NOT NULL,
+    id                text PRIMARY KEY,
+    registry_account  text NOT NULL,
+    lot_id            text NOT NULL,
+    -- In our books, and not at the registry; below 0 the other way round.
+    units             bigint NOT NULL CHECK (units <> 0),
+    seen_at           timestamptz NOT NULL,
+    confirmed_at      timestamptz,
+    -- explained: the difference stays, and is expected from now on. corrected: it should be gone.
+    resolution        text CHECK (resolution IN ('explained', 'corrected')),
+    closed_at         timestamptz,
+    closed_by         text,
+    closed_reason     text CHECK (length(closed_reason) BETWEEN 1 AND 500),
+    FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
+    CHECK ((closed_at IS NULL) = (resolution IS NULL) AND (closed_at IS NULL) = (closed_reason IS NULL)),
+    CHECK ((closed_at IS NULL) = (closed_by IS NULL))
+);
+CREATE UNIQUE INDEX registry_drifts_open ON registry_drifts (mode, lot_id) WHERE closed_at IS NULL;
+
+-- The books of the simulated registries. `active` are the units that are not retired.
+CREATE TABLE simulated_holdings (
+    registry_account text NOT NULL CHECK (registry_account LIKE 'sim-%'),
+    id               text NOT NULL,
+    lot_id           text NOT NULL,
+    active           int8multirange NOT NULL,
+    -- A holding of `sim-holding` is used by one retirement. What is left of it is a new holding.
+    is_used          boolean NOT NULL DEFAULT false,
+    parent_id        text,
+    PRIMARY KEY (registry_account, id)
+);
+CREATE INDEX simulated_holdings_of_lot ON simulated_holdings (lot_id);
+
+CREATE TABLE simulated_retirements (
+    registry_account   text NOT NULL CHECK (registry_account LIKE 'sim-%'),
+    key          text NOT NULL,
+    reference    text NOT NULL,
+    holding_id   text NOT NULL,
+    units        int8multirange NOT NULL,
+    beneficiary  text NOT NULL,
+    -- `lost` requests never arrive, `late` ones after the next look-up. What is pending is `later` at the next look-up.
+    state        text NOT NULL CHECK (state IN ('lost', 'late', 'pending', 'retired', 'declined')),
+    later        text CHECK (later IN ('retired', 'declined')),
+    code         text,
+    message      text,
+    created_at   timestamptz NOT NULL,
+    PRIMARY KEY (registry_account, key)
+);
+CREATE INDEX simulated_retirements_of_holding ON simulated_retirements (registry_account, holding_id);

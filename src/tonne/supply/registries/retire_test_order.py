@@ -4,6 +4,9 @@ Each step is a transaction of its own. Retiring locks parcels and then other ord
 still held its own order, or the event stream, could deadlock with the worker or with another helper.
 """
 
+import asyncio
+import time
+
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Scope, job_actor
@@ -13,24 +16,30 @@ from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import OrderStatus, PaymentState
 from tonne.selling.orders.queue import require_locked_order
 from tonne.selling.orders.release_order import end_window
+from tonne.supply.registries.retire_units import RetireUnits
 from tonne.supply.retirements.allocate_orders import allocate_orders, complete_orders, show_retired_projects
 from tonne.supply.stock.errors import SupplyShort
-from tonne.supply.stock.parcels.confirm_retirements import retire_test_parcels
+from tonne.supply.stock.parcels.instructed_parcels import close_test_units, list_unretired
+
+# How long a request waits for the registry, and between two looks.
+WITHIN_S = 5.0
+PAUSE_S = 0.02
 
 _ACTOR = job_actor("test_helpers")
 
 
 class RetireTestOrder:
-    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+    def __init__(self, database: Database, clock: Clock, settings: Settings, retire_units: RetireUnits) -> None:
         self._database = database
+        self._retire_units = retire_units
         self._clock = clock
         self._settings = settings
 
     async def retire(self, scope: Scope, order_id: str) -> bytes:
         """Retire the order's credits, and return its JSON. The worker completes it."""
         await self._database.commit(self._require_allocated, scope, order_id)
+        await self._retire_parcels(scope, order_id)
         async with self._database.transaction() as tx:
-            await retire_test_parcels(tx, scope, order_id, service_name=self._settings.seller_name, now=self._clock())
             order = await require_locked_order(tx, scope, order_id)
             # The worker may have completed it already.
             if order.status is OrderStatus.RETIRING:
@@ -46,6 +55,17 @@ class RetireTestOrder:
             if order.status is OrderStatus.RETIRING:
                 await complete_orders(tx, [order.key], self._settings, self._clock())
             return await _read(tx, scope, order_id)
+
+    async def _retire_parcels(self, scope: Scope, order_id: str) -> None:
+        """A worker may be asking the registry for some of them, or for others of the same holding."""
+        service_name = self._settings.seller_name
+        await self._database.commit(close_test_units, scope, order_id, service_name=service_name, now=self._clock())
+        deadline = time.monotonic() + WITHIN_S
+        while waiting := await self._database.run(list_unretired, scope, order_id):
+            if time.monotonic() > deadline:
+                raise TransitionInvalid("The simulated registry has not retired the credits yet. Try again.")
+            if not await self._retire_units.run_once(waiting):
+                await asyncio.sleep(PAUSE_S)
 
     async def _require_allocated(self, tx: Connection, scope: Scope, order_id: str) -> None:
         order = await require_locked_order(tx, scope, order_id)

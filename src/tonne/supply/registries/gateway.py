@@ -1,0 +1,128 @@
+"""The interface of registries that retire on request. Refusals and network failures are results, not exceptions."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Protocol
+
+from msgspec import Struct
+
+from tonne.platform.values.context import Mode
+from tonne.supply.stock.serial_runs import Numbers
+
+
+class Outcome(StrEnum):
+    RETIRED = "retired"
+    # Accepted by the registry, which may still reject it.
+    PENDING = "pending"
+    # This copy of the request retires nothing.
+    DECLINED = "declined"
+    # The request was sent and its result is not known. Use `look_up`; do not ask under another key.
+    UNKNOWN = "unknown"
+    # Certainly not retired: the registry was not reached, or served no request.
+    UNAVAILABLE = "unavailable"
+    # Only from `look_up`, and preliminary: a delayed request may still arrive.
+    NOT_FOUND = "not_found"
+
+
+class Repeat(StrEnum):
+    """Why the same request can be repeated without retiring twice."""
+
+    # The registry returns one answer per key.
+    KEY = "key"
+    # A holding is used once: whatever uses it splits or retires it.
+    HOLDING = "holding"
+
+
+class Instruction(Struct, frozen=True, kw_only=True):
+    """What the registry is asked for. A repeat is exactly the same; `id` is its key.
+
+    `units` are numbers in the lot. Registries of the kind HOLDING retire as many units, but choose them.
+    """
+
+    mode: Mode
+    id: str
+    registry_account: str
+    lot_id: str
+    holding_id: str
+    units: tuple[Numbers, ...]
+    beneficiary: str
+    # Public, so it says nothing about orders.
+    reference: str
+    registry_reference: str | None = None
+
+    @property
+    def unit_count(self) -> int:
+        return sum(last - first + 1 for first, last in self.units)
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """`is_final`: the registry stores this refusal for the key, or somebody else has used the holding.
+
+    `next_holding_id` has what is left of a holding that is used.
+    """
+
+    outcome: Outcome
+    registry_reference: str | None = None
+    units: tuple[Numbers, ...] = ()
+    retired_on: date | None = None
+    url: str | None = None
+    next_holding_id: str | None = None
+    code: str | None = None
+    message: str | None = None
+    is_final: bool = False
+
+
+# Codes of refusals that say our books are wrong. After any other refusal, a person retires the units.
+INSUFFICIENT = "insufficient_units"
+HOLDING_UNKNOWN = "holding_unknown"
+HOLDING_USED = "holding_used"
+BOOKS_WRONG = frozenset({INSUFFICIENT, HOLDING_UNKNOWN, HOLDING_USED})
+# The registry serves no request of the account until a person has done something.
+UNAUTHORISED = "unauthorised"
+
+
+class Holding(Struct, frozen=True):
+    """Units of one lot that the registry shows in the account."""
+
+    id: str
+    lot_id: str
+    units: tuple[Numbers, ...]
+
+
+class NotRead(Exception):
+    """The registry could not be reached or understood; the message says why."""
+
+
+class RegistryGateway(Protocol):
+    @property
+    def repeat(self) -> Repeat: ...
+
+    async def retire(self, instruction: Instruction) -> Answer:
+        """Retire units of the holding that the instruction names, at most once per instruction."""
+
+    async def look_up(self, instruction: Instruction) -> Answer:
+        """Find the result of an instruction; never retires.
+
+        Returns `unknown`, never `unavailable`, if the registry cannot be reached: `unavailable` means "not retired".
+        """
+
+    async def list_holdings(self) -> Sequence[Holding]:
+        """What is active in the account. Raises NotRead."""
+
+    async def list_references(self, since: datetime) -> set[str]:
+        """The references of all retirements since; an empty text for one that has none. Raises NotRead."""
+
+    async def close(self) -> None: ...
+
+
+class RegistryAccount(Struct, frozen=True):
+    """An account whose gateway retires credits."""
+
+    id: str
+    mode: Mode
+    adapter: str
+    gateway: RegistryGateway
+
+
+RegistryAccounts = Mapping[str, RegistryAccount]

@@ -1,0 +1,108 @@
+"""SQL of parcels and lots that gateways of registries retire."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import Mode, Scope
+
+# Skips what another worker instructs, or a person changes, at the moment.
+LOCK_WAITING = """
+SELECT id FROM parcels
+WHERE mode = $1 AND id = ANY ($2::text[]) AND status = 'to_retire' AND instruction_id IS NULL AND desk_note IS NULL
+ORDER BY id FOR UPDATE SKIP LOCKED
+"""
+
+
+async def lock_waiting_any_account(tx: Connection, mode: Mode, ids: Collection[str]) -> list[str]:
+    """Those of these parcels that nobody has been asked to retire."""
+    return [row["id"] for row in await tx.fetch(LOCK_WAITING, mode, list(ids))]
+
+
+INSTRUCT = """
+UPDATE parcels SET instruction_id = given.instruction_id
+FROM unnest($2::text[], $3::text[]) AS given (id, instruction_id) WHERE parcels.mode = $1 AND parcels.id = given.id
+"""
+
+
+async def instruct_any_account(tx: Connection, mode: Mode, instructions: Mapping[str, str]) -> None:
+    """The instruction of each of these locked parcels."""
+    await tx.execute(INSTRUCT, mode, list(instructions), list(instructions.values()))
+
+
+LOCK_INSTRUCTED = "SELECT id FROM parcels WHERE instruction_id = ANY ($1::text[]) ORDER BY id FOR UPDATE"
+
+
+async def lock_instructed_any_account(tx: Connection, instruction_ids: Collection[str]) -> None:
+    if instruction_ids:
+        await tx.execute(LOCK_INSTRUCTED, list(instruction_ids))
+
+
+LOCK_LOT = "SELECT id FROM lots WHERE id = $1 FOR NO KEY UPDATE"
+
+
+async def lock_lot_before_parcels(tx: Connection, lot_id: str) -> None:
+    """For what changes the lot after its parcels were locked."""
+    await tx.execute(LOCK_LOT, lot_id)
+
+
+RELEASE = """
+UPDATE parcels SET instruction_id = NULL, desk_note = $3
+WHERE mode = $1 AND instruction_id = ANY ($2::text[]) AND status = 'to_retire'
+"""
+
+
+async def release_any_account(
+    tx: Connection, mode: Mode, instruction_ids: Collection[str], desk_note: str | None = None
+) -> None:
+    """Parcels that closed instructions have not retired are waiting again, or with a note for a person."""
+    await tx.execute(RELEASE, mode, list(instruction_ids), desk_note)
+
+
+PAUSE_LOT = """
+UPDATE lots SET paused_at = $2, pause_reason = $3 WHERE id = $1 AND paused_at IS NULL RETURNING id
+"""
+RESUME_LOT = """
+UPDATE lots SET paused_at = NULL, pause_reason = NULL WHERE id = $1 AND paused_at IS NOT NULL RETURNING id
+"""
+
+
+async def pause_lot(tx: Connection, lot_id: str, reason: str, now: datetime) -> bool:
+    """Nothing is allocated from it, or asked for, from now on. False if it was paused already."""
+    return await tx.fetchval(PAUSE_LOT, lot_id, now, reason) is not None
+
+
+async def resume_lot(tx: Connection, lot_id: str) -> bool:
+    return await tx.fetchval(RESUME_LOT, lot_id) is not None
+
+
+SET_HOLDING = "UPDATE lots SET holding_id = $2 WHERE id = $1"
+
+
+async def set_holding(tx: Connection, lot_id: str, holding_id: str) -> None:
+    """The holding that has what is left of the lot."""
+    await tx.execute(SET_HOLDING, lot_id, holding_id)
+
+
+CLOSE_UNITS = """
+UPDATE parcels SET status = 'to_retire', close_at = NULL, account_id = NULL, in_service_name = true, beneficiary = $3,
+                   closed_at = $4
+FROM shares share
+WHERE share.account_id = $1 AND share.order_id = $2 AND share.mode = 'test'
+  AND parcels.mode = share.mode AND parcels.id = share.parcel_id AND parcels.status = 'open'
+"""
+LIST_PARCELS = """
+SELECT parcel.id FROM shares share
+JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.status = 'to_retire'
+"""
+
+
+async def close_test_units(tx: Connection, scope: Scope, order_id: str, *, service_name: str, now: datetime) -> None:
+    """Put the open units of a test order on the way to the registry, in the service's name."""
+    await tx.execute(CLOSE_UNITS, scope.account_id, order_id, service_name, now)
+
+
+async def list_unretired(connection: Connection, scope: Scope, order_id: str) -> list[str]:
+    """The parcels of the order that are still to be retired."""
+    return [row["id"] for row in await connection.fetch(LIST_PARCELS, scope.account_id, order_id)]

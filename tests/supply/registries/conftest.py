@@ -1,0 +1,3 @@
+from tests.supply.retirements.conftest import clock, live, operator, trial
+
+__all__ = ["clock", "live", "operator", "trial"]
