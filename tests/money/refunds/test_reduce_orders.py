@@ -37,7 +37,7 @@ from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order
 
 CLIENT = Actor(ActorKind.KEY, "key_of_the_client")
-# What was paid for an order, without refunds that succeeded; and what it costs without goodwill.
+# What was paid for an order and did not go back; and what it costs without goodwill, which may be more than the rest.
 KEPT = """
 SELECT orders.status, coalesce(
            (SELECT sum(captured_minor) FROM charges WHERE charges.order_id = orders.id AND captured_minor IS NOT NULL),
@@ -49,10 +49,10 @@ SELECT orders.status, coalesce(
        - (SELECT coalesce(sum(amount_minor), 0) FROM refunds
           WHERE refunds.order_id = orders.id AND state IN ('due', 'pending', 'succeeded')) AS kept,
        CASE WHEN orders.status = 'cancelled' OR orders.payment_state = 'unpaid' THEN 0
-            ELSE total_cost_minor + billing_adjustment_minor + coalesce(tax_minor, 0)
+            ELSE greatest(0, total_cost_minor + billing_adjustment_minor + coalesce(tax_minor, 0)
                  - (SELECT coalesce(sum(amount_minor), 0) FROM refunds
                     WHERE refunds.order_id = orders.id AND purpose = 'goodwill'
-                      AND state IN ('due', 'pending', 'succeeded')) END AS cost
+                      AND state IN ('due', 'pending', 'succeeded'))) END AS cost
 FROM orders WHERE orders.id = $1
 """
 
