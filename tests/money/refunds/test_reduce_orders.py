@@ -137,7 +137,7 @@ class WindowScene(DocumentsScene):
         assert row["kept"] == row["cost"], (order.id, dict(row))
 
     async def check_money(self) -> None:
-        await self.run_jobs(PostEntries(self.database, self.clock))
+        await self.run_jobs(PostEntries(self.database, self.clock, self.settings))
         await self.check_invariants()
 
 

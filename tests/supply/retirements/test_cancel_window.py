@@ -9,6 +9,7 @@ import pytest
 from tests.money.invoices.billing import parse, text_of
 from tests.supply.retirements.shop import TONNE, Shop
 from tests.support.world import TESTER
+from tonne.apps.wiring.app import Services
 from tonne.money.refunds.reduce_order import ReductionRequest, reduce_order
 from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.documents.mail.stored_files import with_files
@@ -20,8 +21,8 @@ from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.release_order import release_order
+from tonne.supply.registries.retire_test_order import RetireTestOrder
 from tonne.supply.retirements.allocate_orders import allocate_orders
-from tonne.supply.retirements.retire_test_order import RetireTestOrder
 from tonne.supply.stock.holds.hold_store import sum_by_trust_any_account
 
 
@@ -203,7 +204,7 @@ async def test_two_reductions_at_once_come_one_after_the_other(live: WindowShop)
     await live.check_supply()
 
 
-async def test_test_helpers_end_the_wait(trial: Shop) -> None:
+async def test_test_helpers_end_the_wait(trial: Shop, services: Services) -> None:
     await trial.sell("wind", {"A": 1})
     scope = await trial.account("Ada", auto_advance=False)
     placed = await trial.place(scope, TONNE, "wind")
@@ -212,6 +213,8 @@ async def test_test_helpers_end_the_wait(trial: Shop) -> None:
         [loaded] = await load_orders(connection, [placed.key])
     order = await trial.pay(loaded)
     shown = msgspec.json.decode(
-        await RetireTestOrder(trial.database, trial.clock, trial.settings).complete(scope, order.id)
+        await RetireTestOrder(trial.database, trial.clock, trial.settings, services.retire_units).complete(
+            scope, order.id
+        )
     )
     assert (shown["status"], shown["fulfil_after"]) == ("complete", to_wire(trial.clock()))

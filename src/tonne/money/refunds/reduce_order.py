@@ -11,7 +11,7 @@ from tonne.money.invoices.issuing.billed_order_store import find_billed_order
 from tonne.money.invoices.issuing.billing_store import reduce_unbilled
 from tonne.money.invoices.issuing.due_document_store import lock_due_document
 from tonne.money.invoices.issuing.reduced_share import share_of_reduced
-from tonne.money.invoices.model import BilledOrder, Invoice
+from tonne.money.invoices.model import BilledOrder, Invoice, InvoiceBilling
 from tonne.money.invoices.store import find_invoice, lock_invoices_any_account
 from tonne.money.refunds.model import Refund, RefundPurpose
 from tonne.money.refunds.order_money import OrderMoney, lock_money
@@ -24,7 +24,7 @@ from tonne.platform.events.optional_events import OptionalEvent, record_optional
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import charge_unit, format_money, format_tonnes, tax_on
 from tonne.platform.values.context import By, Scope, new_id, replace
-from tonne.selling.accounts.model import Billing, PaymentMethod
+from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.pricing import reduce_priced
 from tonne.selling.orders.errors import OrderFulfilled, OrderNotFound, ReductionInvalid, TransitionInvalid
 from tonne.selling.orders.model import REDUCED, Order, OrderStatus, PaymentState
@@ -137,7 +137,7 @@ async def _reprice(tx: Connection, money: OrderMoney, invoice: Invoice | None, g
     reduced = structs.replace(order, priced=priced)
     if order.tax.tax_minor is None:
         return reduced
-    if invoice is None or invoice.billing is Billing.PER_ORDER:
+    if invoice is None or invoice.billing is InvoiceBilling.PER_ORDER:
         tax = tax_on(priced.total_cost_minor, order.tax.treatment, order.tax.rate, unit=unit)
         return structs.replace(reduced, tax=replace(order.tax, tax_minor=tax))
     share = await share_of_reduced(tx, invoice, reduced)

@@ -16,7 +16,7 @@ from tonne.platform.http import errors
 from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.client_address import forwarded_for, limit_name
-from tonne.platform.http.limits.admission import ANONYMOUS_FACTOR, Admission, Payer
+from tonne.platform.http.limits.admission import ANONYMOUS_FACTOR, Admission, RequestPayer
 from tonne.platform.http.limits.rate_limit import Quota, rate_limited
 from tonne.platform.http.permissions import FULL_ACCESS
 from tonne.platform.http.refusals import refusal_for
@@ -168,7 +168,9 @@ class Application:
             del refusal
             return response
 
-    async def _call_admitted(self, route: Route, request: Request, seen: dict[str, Any], payer: Payer) -> Response:
+    async def _call_admitted(
+        self, route: Route, request: Request, seen: dict[str, Any], payer: RequestPayer
+    ) -> Response:
         await self._admission.enter(payer.name, takes_place=route.takes_fair_share)
         response = await self._charge(payer, self._call(route, request, seen), has_place=route.takes_fair_share)
         if response.stream is not None:
@@ -177,7 +179,7 @@ class Application:
             response.stream = self._send_parts(payer, first, response.stream)
         return response
 
-    async def _charge(self, payer: Payer, work: Coroutine[Any, Any, T], *, has_place: bool = True) -> T:
+    async def _charge(self, payer: RequestPayer, work: Coroutine[Any, Any, T], *, has_place: bool = True) -> T:
         """What has been admitted."""
         name, factor = payer
         cost = Cost(name, partial(self._admission.leave, name, 0) if has_place else None)
@@ -190,7 +192,7 @@ class Application:
             self._admission.leave(name, cost.ns * factor, loop_ns=cost.loop_ns, takes_place=has_place)
 
     async def _send_parts(
-        self, payer: Payer, part: bytes | None, others: AsyncGenerator[bytes]
+        self, payer: RequestPayer, part: bytes | None, others: AsyncGenerator[bytes]
     ) -> AsyncGenerator[bytes]:
         """Each part waits for its turn; the time in which a slow client reads it is free."""
         async with aclosing(others):
@@ -199,7 +201,7 @@ class Application:
                 await self._enter_again(payer)
                 part = await self._charge(payer, _next(others))
 
-    async def _enter_again(self, payer: Payer) -> None:
+    async def _enter_again(self, payer: RequestPayer) -> None:
         """A file that has begun is not cut off because others wait."""
         while True:
             try:
@@ -264,11 +266,11 @@ class Application:
             _subtract(self._not_begun, name, 1)
 
 
-def _payer_of(route: Route, request: Request, scope: Scope | None) -> Payer:
+def _payer_of(route: Route, request: Request, scope: Scope | None) -> RequestPayer:
     if scope is not None:
-        return Payer(scope.organisation_id)
+        return RequestPayer(scope.organisation_id)
     known = None if route.find_payer is None else route.find_payer(request)
-    return Payer(limit_name(request.client), ANONYMOUS_FACTOR) if known is None else Payer(known)
+    return RequestPayer(limit_name(request.client), ANONYMOUS_FACTOR) if known is None else RequestPayer(known)
 
 
 async def _next(parts: AsyncGenerator[bytes]) -> bytes | None:

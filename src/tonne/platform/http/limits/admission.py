@@ -29,7 +29,7 @@ _CROWDED_NS = 1_000_000_000
 _BUSY = "The service is busy, and you have used your share of it. Wait for the number of seconds in Retry-After."
 
 
-class Payer(NamedTuple):
+class RequestPayer(NamedTuple):
     name: str
     factor: int = 1
 

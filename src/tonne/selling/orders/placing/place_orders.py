@@ -152,7 +152,7 @@ async def _write(
 
 # A transaction that the database ended to resolve a deadlock is tried again: it has changed nothing.
 _DEADLOCK_RETRIES = 2
-_RETRY_AFTER_S = 2.0
+_RETRY_AFTER_S = 2
 _TOO_MANY = "Too many orders of your organisation wait to be placed. Wait for the number of seconds in Retry-After."
 
 
