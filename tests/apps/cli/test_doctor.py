@@ -330,8 +330,7 @@ async def test_the_exit_code_distinguishes_warnings_from_broken_invariants(opera
 def _report(operator: Operator, code: int) -> dict[str, Any]:
     done = tonne("doctor", "--json", database_url=operator.url, smtp_url="smtp://mail.test")
     assert done.returncode == code
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
+    return dict(json.loads(done.stdout))
 
 
 async def test_operations_3_commands_are_not_limited_by_the_settings_of_the_role(services: Services) -> None:
@@ -397,6 +396,6 @@ async def test_operations_3_doctor_never_ends_in_a_traceback(
             await own.execute(f"SET default_transaction_read_only = off; ALTER DATABASE {name} RESET ALL")
             await own.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
     assert "Cannot connect to the database" in refusal_of("doctor", database_url="postgresql://nobody@127.0.0.1:1/none")
-    later = [*all_migrations(), Migration(7, "0007_later", "SELECT 1")]
-    monkeypatch.setattr("tonne.platform.db.schema.migrate.all_migrations", lambda: later)
+    later = Migration(7, "0007_later", "SELECT 1")
+    monkeypatch.setattr("tonne.platform.db.schema.migrate.all_migrations", lambda: [*all_migrations(), later])
     assert "run `tonne migrate` first" in refusal_of("doctor", database_url=operator.url)

@@ -18,12 +18,14 @@ from tonne.supply.stock.parcels import instructed_parcels
 from tonne.supply.stock.serial_runs import Numbers, join_runs
 
 
-class Retired(NamedTuple):
+class RetiredUnits(NamedTuple):
     instruction: Instruction
     answer: Answer
 
 
-async def book_answers(tx: Connection, retired: Sequence[Retired], *, settings: Settings, by: By) -> dict[str, str]:
+async def book_answers(
+    tx: Connection, retired: Sequence[RetiredUnits], *, settings: Settings, by: By
+) -> dict[str, str]:
     """Record that the parcels of these instructions are retired; those that are not wait again.
 
     All together, so that an order with several parcels is looked at once. Returns why answers cannot be booked, by
@@ -37,7 +39,9 @@ async def book_answers(tx: Connection, retired: Sequence[Retired], *, settings: 
     return problems
 
 
-async def _book(tx: Connection, mode: Mode, retired: Sequence[Retired], settings: Settings, by: By) -> dict[str, str]:
+async def _book(
+    tx: Connection, mode: Mode, retired: Sequence[RetiredUnits], settings: Settings, by: By
+) -> dict[str, str]:
     parcels = await instruction_store.list_parcels_any_account(tx, mode, [each.instruction.id for each in retired])
     tasks: defaultdict[str, list[Task]] = defaultdict(list)
     for task in await instruction_store.list_tasks_any_account(tx, mode, parcels):

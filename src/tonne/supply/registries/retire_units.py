@@ -16,7 +16,7 @@ from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, job_actor, new_id, replace
 from tonne.supply.registries import account_store, instruction_store, rules
-from tonne.supply.registries.book_answer import Retired, book_answers
+from tonne.supply.registries.book_answer import RetiredUnits, book_answers
 from tonne.supply.registries.gateway import BOOKS_WRONG, Answer, Instruction, Outcome, RegistryAccounts
 from tonne.supply.registries.instruction_store import Open, Waiting
 from tonne.supply.registries.rules import State
@@ -148,7 +148,7 @@ class RetireUnits:
                 await instructed_parcels.lock_lot_before_parcels(tx, step.open.instruction.lot_id)
         declined = [each.step.open.instruction.id for each in answers if each.answer.outcome is Outcome.DECLINED]
         await instructed_parcels.lock_instructed_any_account(tx, declined)
-        retired = [Retired(s.open.instruction, a) for s, a in answers if a.outcome is Outcome.RETIRED]
+        retired = [RetiredUnits(s.open.instruction, a) for s, a in answers if a.outcome is Outcome.RETIRED]
         problems = await book_answers(tx, retired, settings=self._settings, by=ACTOR.at(now))
         for step, answer in sorted(answers, key=lambda each: each.step.open.instruction.id):
             await self._store(tx, step, answer, problems.get(step.open.instruction.id))

@@ -6,7 +6,7 @@ from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import check_text
 from tonne.money.invoices.einvoices.delivery_store import Delivery, list_deliveries_any_account
-from tonne.money.invoices.einvoices.network import Answer, Outcome
+from tonne.money.invoices.einvoices.network import NetworkAnswer, NetworkOutcome
 from tonne.money.invoices.einvoices.send_einvoices import record_answer
 
 COLUMNS: tuple[ValueColumn[Delivery], ...] = (
@@ -35,7 +35,7 @@ def list_(limit: int, output: Output, *, with_accepted: bool) -> None:
 @click.argument("number")
 def delivered(number: str) -> None:
     """Record that the receiver accepted an electronic invoice. NUMBER is TN-LIVE-000123."""
-    run_in_transaction(record_answer, number, Answer(Outcome.ACCEPTED), by=ACTOR.now())
+    run_in_transaction(record_answer, number, NetworkAnswer(NetworkOutcome.ACCEPTED), by=ACTOR.now())
     click.echo(f"{number}: accepted.")
 
 
@@ -47,6 +47,6 @@ def refused(number: str, reason: str) -> None:
 
     The document stays as it is. `tonne doctor` names it until you record that it was accepted.
     """
-    answer = Answer(Outcome.REFUSED, check_text(reason, "--reason"))
+    answer = NetworkAnswer(NetworkOutcome.REFUSED, check_text(reason, "--reason"))
     run_in_transaction(record_answer, number, answer, by=ACTOR.now())
     click.echo(f"{number}: refused.")

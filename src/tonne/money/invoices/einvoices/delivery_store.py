@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tonne.money.invoices.einvoices.network import Answer, Outcome
+from tonne.money.invoices.einvoices.network import NetworkAnswer, NetworkOutcome
 from tonne.platform.db.database import Connection, parameters_of, value_of
 from tonne.platform.values.context import By, Mode
 
@@ -56,8 +56,8 @@ WHERE document_id = $1
 """
 
 
-async def record_answer_any_account(tx: Connection, document_id: str, answer: Answer, *, by: By) -> None:
-    is_known = answer.outcome is not Outcome.UNKNOWN
+async def record_answer_any_account(tx: Connection, document_id: str, answer: NetworkAnswer, *, by: By) -> None:
+    is_known = answer.outcome is not NetworkOutcome.UNKNOWN
     at, who = (by.at, str(by.actor)) if is_known else (None, None)
     await tx.execute(RECORD_ANSWER, document_id, answer.outcome, answer.reason, at, who)
 

@@ -20,22 +20,22 @@ class EInvoice(msgspec.Struct, frozen=True):
     content: bytes
 
 
-class Outcome(StrEnum):
+class NetworkOutcome(StrEnum):
     ACCEPTED = "accepted"
     REFUSED = "refused"
     # Handed over: whether it arrives is known later.
     UNKNOWN = "unknown"
 
 
-class Answer(msgspec.Struct, frozen=True):
-    outcome: Outcome
+class NetworkAnswer(msgspec.Struct, frozen=True):
+    outcome: NetworkOutcome
     reason: str | None = None
 
 
 class EInvoiceNetwork(Protocol):
-    async def send(self, invoice: EInvoice) -> Answer: ...
+    async def send(self, invoice: EInvoice) -> NetworkAnswer: ...
 
-    async def find(self, invoice: EInvoice) -> Answer | None:
+    async def find(self, invoice: EInvoice) -> NetworkAnswer | None:
         """What became of one that was perhaps sent. None: the network does not know it, so that it can be sent."""
 
 
@@ -52,13 +52,13 @@ class FolderNetwork(msgspec.Struct, frozen=True):
 
     folder: Path
 
-    async def send(self, invoice: EInvoice) -> Answer:
+    async def send(self, invoice: EInvoice) -> NetworkAnswer:
         await asyncio.to_thread(self._write, invoice)
-        return Answer(Outcome.UNKNOWN)
+        return NetworkAnswer(NetworkOutcome.UNKNOWN)
 
-    async def find(self, invoice: EInvoice) -> Answer | None:
+    async def find(self, invoice: EInvoice) -> NetworkAnswer | None:
         is_there = await asyncio.to_thread((self.folder / f"{invoice.number}.json").exists)
-        return Answer(Outcome.UNKNOWN) if is_there else None
+        return NetworkAnswer(NetworkOutcome.UNKNOWN) if is_there else None
 
     def _write(self, invoice: EInvoice) -> None:
         name = f"{invoice.number}.xml"

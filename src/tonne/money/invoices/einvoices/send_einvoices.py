@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from tonne.money.invoices.einvoices import delivery_store
 from tonne.money.invoices.einvoices.delivery_store import Delivery
-from tonne.money.invoices.einvoices.network import Answer, EInvoice, EInvoiceNetwork, Outcome
+from tonne.money.invoices.einvoices.network import EInvoice, EInvoiceNetwork, NetworkAnswer, NetworkOutcome
 from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.originals.document_file import FileFormat
 from tonne.money.invoices.originals.originals import Originals
@@ -54,12 +54,12 @@ class SendEInvoices(RowJob, frozen=True):
         await self.database.commit(delivery_store.record_answer_any_account, document.id, answer, by=by)
 
 
-async def record_answer(tx: Connection, number: str, answer: Answer, *, by: By) -> None:
+async def record_answer(tx: Connection, number: str, answer: NetworkAnswer, *, by: By) -> None:
     """What a person learned about one that was sent. Raises InvoiceNotFound."""
     found = await delivery_store.lock_delivery_any_account(tx, number.strip().upper())
     if found is None or found.state == "due":
         raise InvoiceNotFound(f"No electronic invoice {number} was sent. `tonne einvoice list` shows all.")
     await delivery_store.record_answer_any_account(tx, found.document_id, answer, by=by)
     details: dict[str, Any] = {"reference": found.number, "reason": answer.reason}
-    action = "einvoice.accepted" if answer.outcome is Outcome.ACCEPTED else "einvoice.refused"
+    action = "einvoice.accepted" if answer.outcome is NetworkOutcome.ACCEPTED else "einvoice.refused"
     await audit.record(tx, found, action, by=by, subject_id=found.document_id, **details)

@@ -1,6 +1,6 @@
 """SQL of orders that wait for a consolidated invoice, and of the groups in which they are collected."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from tonne.platform.db.database import Connection, columns, optional, parameters
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, TaxTreatment, half_up
 from tonne.platform.values.context import Mode, new_id
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod, SmallCardOrders
+from tonne.selling.accounts.model import Billing, Fulfil, SmallCardOrders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey
 
 # After the last small order of a test account, its collection is closed.
@@ -373,43 +373,3 @@ async def sum_lines(connection: Connection, keys: Sequence[OrderKey]) -> list[Li
     """The lines of these orders, summed by bundle, price and tax terms."""
     rows = await connection.fetch(SUM_LINES, *columns(keys, "account_id, id"))
     return [value_of(LineTotal, row, rate=Fraction(row["rate"])) for row in rows]
-
-
-# Less what credit notes took off. Orders of an invoice that was written off count until the operator releases them.
-# Orders that are to be billed together count with what they cost before rounding.
-SUM_ON_CREDIT = """
-SELECT orders.account_id,
-       sum(coalesce(unbilled.exact_cost, (orders.total_cost_minor + orders.billing_adjustment_minor
-           + coalesce(orders.tax_minor, 0) - coalesce(credited.minor, 0)) * 1000000)) AS unpaid
-FROM orders
-LEFT JOIN unbilled_orders unbilled ON unbilled.account_id = orders.account_id AND unbilled.order_id = orders.id
-LEFT JOIN (SELECT account_id, order_id, sum(total_minor) AS minor FROM credit_note_orders
-           WHERE account_id = ANY ($1::text[]) GROUP BY account_id, order_id) AS credited
-  ON credited.account_id = orders.account_id AND credited.order_id = orders.id
-WHERE orders.account_id = ANY ($1::text[]) AND orders.payment_state = 'unpaid' AND orders.payment_method = $2
-  AND orders.status IN ('paid', 'retiring', 'complete')
-  AND NOT EXISTS (SELECT FROM write_offs JOIN invoice_orders billed ON billed.invoice_id = write_offs.invoice_id
-                  WHERE write_offs.state = 'booked' AND write_offs.releases_credit
-                    AND billed.account_id = orders.account_id AND billed.order_id = orders.id)
-GROUP BY orders.account_id
-"""
-
-
-async def sum_on_credit_any_account(
-    connection: Connection, account_ids: Collection[str], method: PaymentMethod
-) -> dict[str, int]:
-    """What was fulfilled for these accounts and is not paid yet, in millionths of a minor unit."""
-    rows = await connection.fetch(SUM_ON_CREDIT, sorted(account_ids), method)
-    return {row["account_id"]: int(row["unpaid"]) for row in rows}
-
-
-LOCK_CREDIT = """
-SELECT pg_advisory_xact_lock($2, hashtext(owner.name)) FROM unnest($1::text[]) AS owner (name) ORDER BY owner.name
-"""
-# The class of the advisory locks. Any number that no other code uses.
-_CREDIT_LOCK = 740_561
-
-
-async def lock_credit(tx: Connection, owners: Collection[str]) -> None:
-    """Serialises decisions about the credit of accounts, cards or organisations: two workers could exceed the limit."""
-    await tx.execute(LOCK_CREDIT, sorted(owners), _CREDIT_LOCK)

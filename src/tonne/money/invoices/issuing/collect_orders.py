@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import structs
 
-from tonne.money.invoices.issuing import billing_store
+from tonne.money.invoices.issuing import billing_store, credit_limit_store
 from tonne.money.invoices.issuing.billing_store import TEST_PAUSE, BillingSettings, GroupKey, UnbilledOrder
 from tonne.money.invoices.model import InvoiceBilling, client_reference
 from tonne.platform.db.database import Connection
@@ -120,8 +120,8 @@ async def grant_credit(
     if not asking:
         return [], []
     accounts = {order.scope.account_id for order in asking}
-    await billing_store.lock_credit(tx, accounts)
-    used = defaultdict(int, await billing_store.sum_on_credit_any_account(tx, accounts, PaymentMethod.INVOICE))
+    await credit_limit_store.lock_credit(tx, accounts)
+    used = defaultdict(int, await credit_limit_store.sum_on_credit_any_account(tx, accounts, PaymentMethod.INVOICE))
     granted, above = [], []
     for order in sorted(asking, key=lambda each: (each.created_at, each.id)):
         account_id = order.scope.account_id
@@ -143,7 +143,7 @@ async def is_above_credit_limit(connection: Connection, order: Order) -> bool:
     if settings.fulfil is not Fulfil.ON_ORDER:
         return False
     account_id = order.scope.account_id
-    used = (await billing_store.sum_on_credit_any_account(connection, [account_id], PaymentMethod.INVOICE)).get(
+    used = (await credit_limit_store.sum_on_credit_any_account(connection, [account_id], PaymentMethod.INVOICE)).get(
         account_id, 0
     )
     return used + _due(order) > _limit(settings)

@@ -10,8 +10,9 @@ from datetime import datetime
 
 from msgspec import Struct, structs
 
-from tonne.money.invoices.issuing.billing_store import BillingSettings, lock_credit, sum_on_credit_any_account
+from tonne.money.invoices.issuing.billing_store import BillingSettings
 from tonne.money.invoices.issuing.collect_orders import is_collected
+from tonne.money.invoices.issuing.credit_limit_store import lock_credit, sum_on_credit_any_account
 from tonne.platform.db.database import Connection, value_of
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import GRAMS_PER_TONNE

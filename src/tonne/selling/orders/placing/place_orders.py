@@ -28,9 +28,10 @@ from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.estimates.store import EstimateKey, find_masses_grams
 from tonne.selling.orders import store
-from tonne.selling.orders.model import Order, work_after
+from tonne.selling.orders.model import Order
 from tonne.selling.orders.placing.insert_store import KeyOfClient, find_by_keys, insert_orders
 from tonne.selling.orders.placing.place_order import ComposedOrder, OrderRequest, compose_order, place_order
+from tonne.selling.orders.work_after import work_after
 
 # The document of the new order and None; or of the original with the key, and the digest of the original request.
 Placed = tuple[bytes, bytes | None]
