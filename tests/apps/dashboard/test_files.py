@@ -92,9 +92,9 @@ async def test_each_part_of_a_file_waits_for_its_turn_and_is_charged(
             raise RateLimited
         await entered(name, takes_place=takes_place)
 
-    def leave(name: str, cost: int, *, takes_place: bool = True) -> None:
+    def leave(name: str, cost: int, *, loop_ns: int = 0, takes_place: bool = True) -> None:
         costs.append(cost)
-        left(name, cost, takes_place=takes_place)
+        left(name, cost, loop_ns=loop_ns, takes_place=takes_place)
 
     monkeypatch.setattr(admission, "enter", enter)
     monkeypatch.setattr(admission, "leave", leave)
