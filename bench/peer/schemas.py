@@ -79,6 +79,7 @@ class OrderOut(BaseModel):
     estimate_id: str | None
     requested_value: str | None
     requested_quantity: str | None
+    payment_plan: str
     payment_state: str
     tax: str
     billing_adjustment: str

@@ -47,7 +47,7 @@ export interface WebhookDelivery {
 
 /** An order was received. It has no price yet. */
 export interface OrderReceivedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.received";
   /** Version of the format. */
   api_version: string;
@@ -55,7 +55,7 @@ export interface OrderReceivedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -252,7 +252,7 @@ export type OrderCertificateState = "being_replaced";
 
 /** An order was placed. Its bundles are assigned and its price is fixed. It waits for the payment. */
 export interface OrderPlacedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.placed";
   /** Version of the format. */
   api_version: string;
@@ -260,7 +260,7 @@ export interface OrderPlacedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -268,7 +268,7 @@ export interface OrderPlacedEvent {
 
 /** An order was paid. Its card was charged or its invoice was settled. It waits for supply. */
 export interface OrderPaidEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.paid";
   /** Version of the format. */
   api_version: string;
@@ -276,7 +276,7 @@ export interface OrderPaidEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -284,7 +284,7 @@ export interface OrderPaidEvent {
 
 /** Supply was allocated to an order. Its projects are set, and their credits are retired at the registries. */
 export interface OrderRetiringEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.retiring";
   /** Version of the format. */
   api_version: string;
@@ -292,7 +292,7 @@ export interface OrderRetiringEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -300,7 +300,7 @@ export interface OrderRetiringEvent {
 
 /** An order was cancelled. By you, by an operator, or because its invoice stayed unpaid. */
 export interface OrderCancelledEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.cancelled";
   /** Version of the format. */
   api_version: string;
@@ -308,7 +308,7 @@ export interface OrderCancelledEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -316,7 +316,7 @@ export interface OrderCancelledEvent {
 
 /** An order failed. Its card was declined for good, or no price was found in time. */
 export interface OrderFailedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.failed";
   /** Version of the format. */
   api_version: string;
@@ -324,7 +324,7 @@ export interface OrderFailedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -332,7 +332,7 @@ export interface OrderFailedEvent {
 
 /** An order was completed. All its credits are retired, and its certificate is available. */
 export interface OrderCompletedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.completed";
   /** Version of the format. */
   api_version: string;
@@ -340,7 +340,7 @@ export interface OrderCompletedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -352,7 +352,7 @@ export interface OrderCompletedEvent {
  * `hold_reason`.
  */
 export interface OrderPaymentUpdatedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.payment_updated";
   /** Version of the format. */
   api_version: string;
@@ -360,7 +360,7 @@ export interface OrderPaymentUpdatedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -371,7 +371,7 @@ export interface OrderPaymentUpdatedEvent {
  * replaced by `erased`, here and in all earlier events of the order. Erase your own copies of the data.
  */
 export interface OrderPersonErasedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.person_erased";
   /** Version of the format. */
   api_version: string;
@@ -379,7 +379,7 @@ export interface OrderPersonErasedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -387,7 +387,7 @@ export interface OrderPersonErasedEvent {
 
 /** A part of a paid order was cancelled, before it was fulfilled. `quantity`, costs and `bundles` are the new ones. */
 export interface OrderReducedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.reduced";
   /** Version of the format. */
   api_version: string;
@@ -395,7 +395,7 @@ export interface OrderReducedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -403,7 +403,7 @@ export interface OrderReducedEvent {
 
 /** A paid order was released: it no longer waits. Only on request, not when its `fulfil_after` passes. */
 export interface OrderReleasedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "order.released";
   /** Version of the format. */
   api_version: string;
@@ -411,7 +411,7 @@ export interface OrderReleasedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: OrderEventData;
@@ -422,7 +422,7 @@ export interface OrderReleasedEvent {
  * other credits, because a lot was invalid.
  */
 export interface AllocationNewEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "allocation.new";
   /** Version of the format. */
   api_version: string;
@@ -430,7 +430,7 @@ export interface AllocationNewEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: AllocationEventData;
@@ -463,7 +463,7 @@ export type AllocationStatus = "new" | "retired";
 
 /** All credits of an allocation were retired. The order is complete once all its allocations are retired. */
 export interface AllocationRetiredEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "allocation.retired";
   /** Version of the format. */
   api_version: string;
@@ -471,7 +471,7 @@ export interface AllocationRetiredEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: AllocationEventData;
@@ -479,7 +479,7 @@ export interface AllocationRetiredEvent {
 
 /** An invoice was issued. For one order, or for all orders of a month. */
 export interface InvoiceIssuedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "invoice.issued";
   /** Version of the format. */
   api_version: string;
@@ -487,7 +487,7 @@ export interface InvoiceIssuedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -531,7 +531,7 @@ export type InvoiceStatus = "cancelled" | "open" | "paid";
 
 /** An invoice is overdue. A reminder was sent, because it was not paid by its due date. */
 export interface InvoiceOverdueEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "invoice.overdue";
   /** Version of the format. */
   api_version: string;
@@ -539,7 +539,7 @@ export interface InvoiceOverdueEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -547,7 +547,7 @@ export interface InvoiceOverdueEvent {
 
 /** An invoice was paid. So were all its orders. */
 export interface InvoicePaidEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "invoice.paid";
   /** Version of the format. */
   api_version: string;
@@ -555,7 +555,7 @@ export interface InvoicePaidEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -563,7 +563,7 @@ export interface InvoicePaidEvent {
 
 /** A credit note was issued for a part of an invoice. Compare `amount_due` and `total`. */
 export interface InvoiceCreditedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "invoice.credited";
   /** Version of the format. */
   api_version: string;
@@ -571,7 +571,7 @@ export interface InvoiceCreditedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -579,7 +579,7 @@ export interface InvoiceCreditedEvent {
 
 /** An invoice was cancelled. Credit notes have left nothing to pay. */
 export interface InvoiceCancelledEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "invoice.cancelled";
   /** Version of the format. */
   api_version: string;
@@ -587,7 +587,7 @@ export interface InvoiceCancelledEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event. */
   data: InvoiceEventData;
@@ -598,7 +598,7 @@ export interface InvoiceCancelledEvent {
  * one.
  */
 export interface RefundRequestedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "refund.requested";
   /** Version of the format. */
   api_version: string;
@@ -606,7 +606,7 @@ export interface RefundRequestedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -653,7 +653,7 @@ export type RefundMethod = "bank" | "card";
 
 /** A refund was made. The money is on its way to the payer. */
 export interface RefundSucceededEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "refund.succeeded";
   /** Version of the format. */
   api_version: string;
@@ -661,7 +661,7 @@ export interface RefundSucceededEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -669,7 +669,7 @@ export interface RefundSucceededEvent {
 
 /** A refund was not made. The card gateway or the bank rejected it. */
 export interface RefundFailedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "refund.failed";
   /** Version of the format. */
   api_version: string;
@@ -677,7 +677,7 @@ export interface RefundFailedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -685,7 +685,7 @@ export interface RefundFailedEvent {
 
 /** A refund was cancelled. The money went back another way, or the seller declined it. */
 export interface RefundCancelledEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "refund.cancelled";
   /** Version of the format. */
   api_version: string;
@@ -693,7 +693,7 @@ export interface RefundCancelledEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: RefundEventData;
@@ -701,7 +701,7 @@ export interface RefundCancelledEvent {
 
 /** The certificate of an order was replaced. Its name was corrected, or other credits were retired for the order. */
 export interface CertificateReplacedEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "certificate.replaced";
   /** Version of the format. */
   api_version: string;
@@ -709,7 +709,7 @@ export interface CertificateReplacedEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** The subject of the event, and its order. */
   data: CertificateEventData;
@@ -740,7 +740,7 @@ export interface ReplacedCertificate {
 
 /** You asked for a test event. `POST /v1/webhooks/{webhook_id}/test` sends it. It is not in the event log. */
 export interface WebhookTestEvent {
-  /** Tells the members of WebhookEvent apart. */
+  /** Says which member it is. */
   event_type: "webhook.test";
   /** Version of the format. */
   api_version: string;
@@ -748,7 +748,7 @@ export interface WebhookTestEvent {
   event_id: string;
   /** Account of the event. */
   account_id: string;
-  /** Strictly increasing per account. A time in milliseconds. */
+  /** Milliseconds; grows with every event of the account. */
   sequence: string;
   /** A message, and a sample of an order. */
   data: WebhookTestData;
@@ -797,7 +797,7 @@ export interface OrderByEstimateInput {
    * setting.
    */
   fulfil_after?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -830,8 +830,7 @@ export interface ClientAccountInput {
   /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
   handle?: string | null | undefined;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -956,7 +955,7 @@ export interface OrderByMassInput {
    * setting.
    */
   fulfil_after?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1012,7 +1011,7 @@ export interface OrderByValueInput {
    * setting.
    */
   fulfil_after?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1033,7 +1032,7 @@ export interface OrderBatchInput {
    * order, so that you can safely repeat the batch.
    */
   idempotency_key?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1117,7 +1116,7 @@ export interface LockedQuoteInput {
   hold_supply?: boolean | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1246,7 +1245,7 @@ export interface CancelInput {
    * refund by API. Default: `false`.
    */
   refund?: boolean | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1266,7 +1265,7 @@ export interface ReduceInput {
   quantity: Decimal;
   /** Why. On the credit note. */
   reason?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1335,7 +1334,7 @@ export interface OffsetLinkInput {
   beneficiary?: LinkBeneficiary | undefined;
   /** Language of the page for people whose browser asks for no language that we have. Null: the account's. */
   language?: LanguageCode | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1461,7 +1460,7 @@ export interface OffsetLink {
 export interface LinkSecretRotateInput {
   /** For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`. */
   overlap_s?: number | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -1493,7 +1492,7 @@ export interface CheckoutInput {
   beneficiary?: CustomerInput | null | undefined;
   /** What you know of the buyer, for the invoice. */
   buyer?: CheckoutBuyer | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2246,7 +2245,7 @@ export interface EstimateInput {
   quantity_trunc?: QuantityUnit | null | undefined;
   /** The unit in which masses of the response are written. */
   estimate_mass_unit?: EstimateMassUnit | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2268,7 +2267,7 @@ export interface Estimate {
   metadata: Record<string, unknown>;
   /** When the estimate was created. */
   created_at: string;
-  /** What offsetting it costs now with the default selection. Null while there is no price. */
+  /** What retiring as much costs now, with the default selection; null without a price. */
   quote: Quote | null;
 }
 
@@ -2298,7 +2297,7 @@ export interface FlightEstimateInput {
   cabin_class?: CabinClass | null | undefined;
   /** How many people travel. One if it is left out. */
   passengers?: number | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2336,7 +2335,7 @@ export interface FlightEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2472,7 +2471,7 @@ export interface ElectricityEstimateInput {
   consumption: ConsumptionInput;
   /** Country of the grid. Left out: the world's, or the median of all countries. */
   country_code?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2498,7 +2497,7 @@ export interface ElectricityEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2539,7 +2538,7 @@ export interface PassengerTransportationEstimateInput {
   is_passenger_transportation?: boolean | null | undefined;
   /** When they travelled; a day is midnight UTC. */
   passenger_transportation_travelled_at?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2607,7 +2606,7 @@ export interface PassengerTransportationEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2653,7 +2652,7 @@ export interface PassengerAnnotationsInput {
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2676,7 +2675,7 @@ export interface HotelEstimateInput {
   nights: number;
   /** How many rooms. One if it is left out. */
   rooms?: number | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2693,7 +2692,7 @@ export interface HotelEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2732,7 +2731,7 @@ export interface EmissionFactorEstimateInput {
   activity: ActivityInput;
   /** Whether to add the factor's well-to-tank part, if it is published apart. False if left out. */
   well_to_tank?: boolean | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2756,7 +2755,7 @@ export interface EmissionFactorEstimate {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -2804,7 +2803,7 @@ export interface ShippingInput {
   is_shipment?: boolean | null | undefined;
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -2895,7 +2894,7 @@ export interface Shipping {
   mass: ShippingMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -3059,7 +3058,7 @@ export interface ShippingAnnotationsInput {
   metadata?: Record<string, unknown> | null | undefined;
   /** Unique per account. A repeat returns the original, in its current state. */
   idempotency_key?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -3084,7 +3083,7 @@ export interface MultiLegShippingInput {
   is_shipment?: boolean | null | undefined;
   /** When the goods were shipped; a day is midnight UTC. */
   shipped_at?: string | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -3113,7 +3112,7 @@ export interface MultiLegShipping {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -3233,7 +3232,7 @@ export interface Shipment {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -3286,7 +3285,7 @@ export interface TransactionInput {
   transaction_processed_at?: string | null | undefined;
   /** What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used. */
   diet?: Diet | null | undefined;
-  /** Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created. */
+  /** Instead of the account header: found by `idempotency_key`, else by `handle`, or created. */
   client_account?: ClientAccountInput | null | undefined;
 }
 
@@ -3326,7 +3325,7 @@ export interface Transaction {
   mass: EstimateMass;
   /** The same in tonnes. */
   quantity: Decimal;
-  /** What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price. */
+  /** What retiring as much costs now, or `error` and `errors` while there is no price. */
   quote: Quote | Refusal;
   /** The metadata as you sent it; `{}` if you sent none. */
   metadata: Record<string, unknown>;
@@ -4101,8 +4100,7 @@ export interface OwnAccount {
   /** Always null. */
   bundle_portfolio_id: string | null;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility: PagesVisibility;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4125,8 +4123,7 @@ export interface AccountInput {
   /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
   handle?: string | null | undefined;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4162,8 +4159,7 @@ export interface AccountPutInput {
   /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
   handle?: string | null | undefined;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4183,8 +4179,7 @@ export interface AccountPatchInput {
   /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
   handle?: string | null | undefined;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4221,8 +4216,7 @@ export interface ClientAccount {
   /** Always null. */
   bundle_portfolio_id: string | null;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility: PagesVisibility;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4272,8 +4266,7 @@ export interface ListedClientAccount {
   /** Always null. */
   bundle_portfolio_id: string | null;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility: PagesVisibility;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4303,8 +4296,7 @@ export interface ClientAccountPutInput {
   /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
   handle?: string | null | undefined;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */
@@ -4328,8 +4320,7 @@ export interface ClientAccountPatchInput {
   /** Part of addresses, unique in the organisation and mode, whether in capitals or not. */
   handle?: string | null | undefined;
   /**
-   * Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them; `private`:
-   * 404.
+   * Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.
    */
   external_pages_visibility?: PagesVisibility | null | undefined;
   /** Language of mails, PDFs and pages, unless a customer chose another. */

@@ -388,4 +388,4 @@ async def test_the_merchant_vouches_for_checkouts_of_its_server_and_for_signed_a
     assert [row["trust"] for row in await rows("SELECT trust FROM supply_holds")] == ["trusted", "trusted"]
     await shop.services.release_holds.run_once()
     held = shop.services.release_holds.metrics[0].snapshot().series
-    assert held == [(("trusted",), [35 * TONNE]), (("known",), [0]), (("anonymous",), [0])]
+    assert held == [(("trusted",), [35 * TONNE]), (("known",), [0]), (("anonymous",), [0]), (("order",), [0])]

@@ -137,6 +137,7 @@ OPERATIONS = {
     "POST /v1/test-helpers/orders/{order_id}/pay": "payTestOrder",
     "POST /v1/test-helpers/orders/{order_id}/retire": "retireTestOrder",
     "POST /v1/test-helpers/orders/{order_id}/settle-invoice": "settleTestInvoice",
+    "POST /v1/test-helpers/accounts/{account_id}/collect": "collectTestOrders",
     "PUT /v1/test-helpers/supply": "simulateTestSupply",
     "POST /v1/webhooks": "registerWebhook",
     "GET /v1/webhooks": "listWebhooks",

@@ -152,6 +152,7 @@ NOT_AUDITED = {
     },
     "POST /v1/webhooks/{webhook_id}/test": "changes nothing: it sends one request to the organisation's own receiver",
     "POST /v1/webhooks/{webhook_id}/retry-now": "changes no setting; the attempt is in the list of attempts",
+    "POST /v1/test-helpers/accounts/{account_id}/collect": "a test helper; invoices and charge are the record",
     "POST /v1/test-helpers/orders/{order_id}/pay": "a test helper; the charge is the record",
     "POST /v1/test-helpers/orders/{order_id}/decline": "a test helper; the charge is the record",
     "POST /v1/test-helpers/orders/{order_id}/complete": "a test helper; the events of the order are the record",

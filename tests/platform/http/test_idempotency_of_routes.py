@@ -29,6 +29,7 @@ CREATES_NOTHING = {
         ),
         "moves a test order to its next status, which it can reach only once",
     ),
+    "POST /v1/test-helpers/accounts/{account_id}/collect": "bills what waits: a repeat finds nothing left",
     "POST /v1/orders/{order_id}/cancel": "moves an order to a status that it can reach only once",
     "POST /v1/orders/{order_id}/release": "ends a wait: a repeat changes nothing",
     "POST /v1/accounts/{account_id}/logo": "replaces the logo: a repeat changes nothing",

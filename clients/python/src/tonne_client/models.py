@@ -66,7 +66,7 @@ class OrderReceivedEvent(Model):
     """An order was received. It has no price yet."""
 
     event_type: Literal["order.received"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -74,7 +74,7 @@ class OrderReceivedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -298,7 +298,7 @@ class OrderPlacedEvent(Model):
     """An order was placed. Its bundles are assigned and its price is fixed. It waits for the payment."""
 
     event_type: Literal["order.placed"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -306,7 +306,7 @@ class OrderPlacedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -315,7 +315,7 @@ class OrderPaidEvent(Model):
     """An order was paid. Its card was charged or its invoice was settled. It waits for supply."""
 
     event_type: Literal["order.paid"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -323,7 +323,7 @@ class OrderPaidEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -332,7 +332,7 @@ class OrderRetiringEvent(Model):
     """Supply was allocated to an order. Its projects are set, and their credits are retired at the registries."""
 
     event_type: Literal["order.retiring"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -340,7 +340,7 @@ class OrderRetiringEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -349,7 +349,7 @@ class OrderCancelledEvent(Model):
     """An order was cancelled. By you, by an operator, or because its invoice stayed unpaid."""
 
     event_type: Literal["order.cancelled"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -357,7 +357,7 @@ class OrderCancelledEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -366,7 +366,7 @@ class OrderFailedEvent(Model):
     """An order failed. Its card was declined for good, or no price was found in time."""
 
     event_type: Literal["order.failed"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -374,7 +374,7 @@ class OrderFailedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -383,7 +383,7 @@ class OrderCompletedEvent(Model):
     """An order was completed. All its credits are retired, and its certificate is available."""
 
     event_type: Literal["order.completed"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -391,7 +391,7 @@ class OrderCompletedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -403,7 +403,7 @@ class OrderPaymentUpdatedEvent(Model):
     """
 
     event_type: Literal["order.payment_updated"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -411,7 +411,7 @@ class OrderPaymentUpdatedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -422,7 +422,7 @@ class OrderPersonErasedEvent(Model):
     """
 
     event_type: Literal["order.person_erased"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -430,7 +430,7 @@ class OrderPersonErasedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -441,7 +441,7 @@ class OrderReducedEvent(Model):
     """
 
     event_type: Literal["order.reduced"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -449,7 +449,7 @@ class OrderReducedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -458,7 +458,7 @@ class OrderReleasedEvent(Model):
     """A paid order was released: it no longer waits. Only on request, not when its `fulfil_after` passes."""
 
     event_type: Literal["order.released"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -466,7 +466,7 @@ class OrderReleasedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: OrderEventData
     """The subject of the event."""
 
@@ -477,7 +477,7 @@ class AllocationNewEvent(Model):
     """
 
     event_type: Literal["allocation.new"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -485,7 +485,7 @@ class AllocationNewEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: AllocationEventData
     """The subject of the event, and its order."""
 
@@ -523,7 +523,7 @@ class AllocationRetiredEvent(Model):
     """All credits of an allocation were retired. The order is complete once all its allocations are retired."""
 
     event_type: Literal["allocation.retired"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -531,7 +531,7 @@ class AllocationRetiredEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: AllocationEventData
     """The subject of the event, and its order."""
 
@@ -540,7 +540,7 @@ class InvoiceIssuedEvent(Model):
     """An invoice was issued. For one order, or for all orders of a month."""
 
     event_type: Literal["invoice.issued"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -548,7 +548,7 @@ class InvoiceIssuedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -598,7 +598,7 @@ class InvoiceOverdueEvent(Model):
     """An invoice is overdue. A reminder was sent, because it was not paid by its due date."""
 
     event_type: Literal["invoice.overdue"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -606,7 +606,7 @@ class InvoiceOverdueEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -615,7 +615,7 @@ class InvoicePaidEvent(Model):
     """An invoice was paid. So were all its orders."""
 
     event_type: Literal["invoice.paid"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -623,7 +623,7 @@ class InvoicePaidEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -632,7 +632,7 @@ class InvoiceCreditedEvent(Model):
     """A credit note was issued for a part of an invoice. Compare `amount_due` and `total`."""
 
     event_type: Literal["invoice.credited"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -640,7 +640,7 @@ class InvoiceCreditedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -649,7 +649,7 @@ class InvoiceCancelledEvent(Model):
     """An invoice was cancelled. Credit notes have left nothing to pay."""
 
     event_type: Literal["invoice.cancelled"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -657,7 +657,7 @@ class InvoiceCancelledEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: InvoiceEventData
     """The subject of the event."""
 
@@ -668,7 +668,7 @@ class RefundRequestedEvent(Model):
     """
 
     event_type: Literal["refund.requested"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -676,7 +676,7 @@ class RefundRequestedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -728,7 +728,7 @@ class RefundSucceededEvent(Model):
     """A refund was made. The money is on its way to the payer."""
 
     event_type: Literal["refund.succeeded"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -736,7 +736,7 @@ class RefundSucceededEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -745,7 +745,7 @@ class RefundFailedEvent(Model):
     """A refund was not made. The card gateway or the bank rejected it."""
 
     event_type: Literal["refund.failed"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -753,7 +753,7 @@ class RefundFailedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -762,7 +762,7 @@ class RefundCancelledEvent(Model):
     """A refund was cancelled. The money went back another way, or the seller declined it."""
 
     event_type: Literal["refund.cancelled"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -770,7 +770,7 @@ class RefundCancelledEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: RefundEventData
     """The subject of the event, and its order."""
 
@@ -779,7 +779,7 @@ class CertificateReplacedEvent(Model):
     """The certificate of an order was replaced. Its name was corrected, or other credits were retired for the order."""
 
     event_type: Literal["certificate.replaced"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -787,7 +787,7 @@ class CertificateReplacedEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: CertificateEventData
     """The subject of the event, and its order."""
 
@@ -822,7 +822,7 @@ class WebhookTestEvent(Model):
     """You asked for a test event. `POST /v1/webhooks/{webhook_id}/test` sends it. It is not in the event log."""
 
     event_type: Literal["webhook.test"]
-    """Tells the members of WebhookEvent apart."""
+    """Says which member it is."""
     api_version: str
     """Version of the format."""
     event_id: str
@@ -830,7 +830,7 @@ class WebhookTestEvent(Model):
     account_id: str
     """Account of the event."""
     sequence: str
-    """Strictly increasing per account. A time in milliseconds."""
+    """Milliseconds; grows with every event of the account."""
     data: WebhookTestData
     """A message, and a sample of an order."""
 
@@ -879,7 +879,7 @@ class OrderByEstimateInput(TypedDict):
     setting.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class BundleChoiceInput(TypedDict):
@@ -916,8 +916,8 @@ class ClientAccountInput(TypedDict):
     handle: NotRequired[str | None]
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -1038,7 +1038,7 @@ class OrderByMassInput(TypedDict):
     setting.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class MassInput(TypedDict):
@@ -1097,7 +1097,7 @@ class OrderByValueInput(TypedDict):
     setting.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class OrderList(Model):
@@ -1121,7 +1121,7 @@ class OrderBatchInput(TypedDict):
     order, so that you can safely repeat the batch.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class OrderBatchItemInput(TypedDict):
@@ -1205,7 +1205,7 @@ class LockedQuoteInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class LockedQuote(Model):
@@ -1353,7 +1353,7 @@ class CancelInput(TypedDict):
     refund by API. Default: `false`.
     """
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class HelperCancelInput(TypedDict):
@@ -1375,7 +1375,7 @@ class ReduceInput(TypedDict):
     reason: NotRequired[str | None]
     """Why. On the credit note."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class RefundInput(TypedDict):
@@ -1450,7 +1450,7 @@ class OffsetLinkInput(TypedDict):
     language: NotRequired[LanguageCode | None]
     """Language of the page for people whose browser asks for no language that we have. Null: the account's."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 LinkBeneficiary = Literal["account", "customer"]
@@ -1585,7 +1585,7 @@ class LinkSecretRotateInput(TypedDict):
     overlap_s: NotRequired[int]
     """For how long queries signed with the old secret stay valid, at most 7 days. Default: `0`."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class CheckoutInput(TypedDict):
@@ -1618,7 +1618,7 @@ class CheckoutInput(TypedDict):
     buyer: NotRequired[CheckoutBuyerParams | None]
     """What you know of the buyer, for the invoice."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class CustomerInput(TypedDict):
@@ -2438,7 +2438,7 @@ class EstimateInput(TypedDict):
     estimate_mass_unit: NotRequired[EstimateMassUnit | None]
     """The unit in which masses of the response are written."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 EstimateMassUnit = Literal["g", "kg", "mg", "t"]
@@ -2462,7 +2462,7 @@ class Estimate(Model):
     created_at: dt.datetime
     """When the estimate was created."""
     quote: Quote | None
-    """What offsetting it costs now with the default selection. Null while there is no price."""
+    """What retiring as much costs now, with the default selection; null without a price."""
 
 
 class Mass(Model):
@@ -2496,7 +2496,7 @@ class FlightEstimateInput(TypedDict):
     passengers: NotRequired[int | None]
     """How many people travel. One if it is left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class AirRouteInput(TypedDict):
@@ -2541,7 +2541,7 @@ class FlightEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2691,7 +2691,7 @@ class ElectricityEstimateInput(TypedDict):
     country_code: NotRequired[str | None]
     """Country of the grid. Left out: the world's, or the median of all countries."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class ConsumptionInput(TypedDict):
@@ -2722,7 +2722,7 @@ class ElectricityEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2765,7 +2765,7 @@ class PassengerTransportationEstimateInput(TypedDict):
     passenger_transportation_travelled_at: NotRequired[dt.datetime | str | None]
     """When they travelled; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class JourneyLegInput(TypedDict):
@@ -2853,7 +2853,7 @@ class PassengerTransportationEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2903,7 +2903,7 @@ class PassengerAnnotationsInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class HotelEstimateInput(TypedDict):
@@ -2928,7 +2928,7 @@ class HotelEstimateInput(TypedDict):
     rooms: NotRequired[int | None]
     """How many rooms. One if it is left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class HotelEstimate(Model):
@@ -2947,7 +2947,7 @@ class HotelEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -2988,7 +2988,7 @@ class EmissionFactorEstimateInput(TypedDict):
     well_to_tank: NotRequired[bool | None]
     """Whether to add the factor's well-to-tank part, if it is published apart. False if left out."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class ActivityInput(TypedDict):
@@ -3016,7 +3016,7 @@ class EmissionFactorEstimate(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3065,7 +3065,7 @@ class ShippingInput(TypedDict):
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class ShipmentInput(TypedDict):
@@ -3238,7 +3238,7 @@ class Shipping(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3432,7 +3432,7 @@ class ShippingAnnotationsInput(TypedDict):
     idempotency_key: NotRequired[str | None]
     """Unique per account. A repeat returns the original, in its current state."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class MultiLegShippingInput(TypedDict):
@@ -3459,7 +3459,7 @@ class MultiLegShippingInput(TypedDict):
     shipped_at: NotRequired[dt.datetime | str | None]
     """When the goods were shipped; a day is midnight UTC."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class ShippingLegInput(TypedDict):
@@ -3491,7 +3491,7 @@ class MultiLegShipping(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3621,7 +3621,7 @@ class Shipment(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -3676,7 +3676,7 @@ class TransactionInput(TypedDict):
     diet: NotRequired[Diet | None]
     """What the buyer eats. No imported factor depends on it: `methodology_notes` says that it was not used."""
     client_account: NotRequired[ClientAccountInput | None]
-    """Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."""
+    """Instead of the account header: found by `idempotency_key`, else by `handle`, or created."""
 
 
 class TransactionValueInput(TypedDict):
@@ -3723,7 +3723,7 @@ class Transaction(Model):
     quantity: Decimal
     """The same in tonnes."""
     quote: Quote | Refusal
-    """What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is no price."""
+    """What retiring as much costs now, or `error` and `errors` while there is no price."""
     metadata: dict[str, Any]
     """The metadata as you sent it; `{}` if you sent none."""
     idempotency_key: str | None
@@ -4601,8 +4601,8 @@ class OwnAccount(Model):
     bundle_portfolio_id: str | None
     """Always null."""
     external_pages_visibility: PagesVisibility
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: str
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4627,8 +4627,8 @@ class AccountInput(TypedDict):
     handle: NotRequired[str | None]
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4668,8 +4668,8 @@ class AccountPutInput(TypedDict):
     handle: NotRequired[str | None]
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4689,8 +4689,8 @@ class AccountPatchInput(TypedDict):
     handle: NotRequired[str | None]
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4728,8 +4728,8 @@ class ClientAccount(Model):
     bundle_portfolio_id: str | None
     """Always null."""
     external_pages_visibility: PagesVisibility
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: str
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4782,8 +4782,8 @@ class ListedClientAccount(Model):
     bundle_portfolio_id: str | None
     """Always null."""
     external_pages_visibility: PagesVisibility
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: str
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4813,8 +4813,8 @@ class ClientAccountPutInput(TypedDict):
     handle: NotRequired[str | None]
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""
@@ -4838,8 +4838,8 @@ class ClientAccountPatchInput(TypedDict):
     handle: NotRequired[str | None]
     """Part of addresses, unique in the organisation and mode, whether in capitals or not."""
     external_pages_visibility: NotRequired[PagesVisibility | None]
-    """Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list them;
-    `private`: 404.
+    """Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`:
+    404.
     """
     language: NotRequired[LanguageCode | None]
     """Language of mails, PDFs and pages, unless a customer chose another."""

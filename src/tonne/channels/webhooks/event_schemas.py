@@ -35,7 +35,7 @@ class _AnyEvent(msgspec.Struct, tag_field="event_type"):
     sequence: Annotated[
         str,
         Meta(
-            description="Strictly increasing per account. A time in milliseconds.",
+            description="Milliseconds; grows with every event of the account.",
             examples=["2026-11-15T10:00:00.123Z"],
             extra_json_schema={"format": "date-time"},
         ),

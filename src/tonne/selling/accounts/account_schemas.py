@@ -58,8 +58,7 @@ HANDLE = described(
     option="",
 )
 VISIBILITY = described(
-    "Of the Sustainability page and public certificates. `hidden`: search engines are asked not to list "
-    "them; `private`: 404.",
+    "Of the Sustainability page and public certificates. `hidden`: not to be listed by search engines; `private`: 404.",
     example="public",
     label="Public pages",
     hint="The Sustainability page, its badge and public certificates. Search engines are asked not to list "

@@ -87,8 +87,7 @@ AS_SENT = Meta(description="The request that this version was calculated from, a
 EstimateQuoteOut = Annotated[
     Any,
     Meta(
-        description="What offsetting it costs now: a quote as orders have it, or `error` and `errors` while there is "
-        "no price.",
+        description="What retiring as much costs now, or `error` and `errors` while there is no price.",
         extra_json_schema=any_of(QuoteOut, RefusalOut),
     ),
 ]

@@ -75,7 +75,7 @@ class EstimateOut(msgspec.Struct):
     created_at: Annotated[Timestamp, Meta(description="When the estimate was created.")]
     quote: Annotated[
         QuoteOut | None,
-        Meta(description="What offsetting it costs now with the default selection. Null while there is no price."),
+        Meta(description="What retiring as much costs now, with the default selection; null without a price."),
     ]
 
 

@@ -20,9 +20,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.errors import Invalid, TonneError
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
-_CLIENT_ACCOUNT = (
-    "Instead of the account header. Found by `idempotency_key` or else `handle` (one is required), or created."
-)
+_CLIENT_ACCOUNT = "Instead of the account header: found by `idempotency_key`, else by `handle`, or created."
 # Invalid: unknown query parameters are refused everywhere.
 _ERRORS = (Invalid, http_errors.InternalError, http_errors.ServiceUnavailable)
 _KEY_ERRORS = (
@@ -204,9 +202,9 @@ def _changed(example: Any, changes: Mapping[str, Any]) -> Any:
 def _success(route: Route, status: int) -> str:
     if status == 200 and route.is_idempotent_creation:
         first = " For 24 hours: the first response." if route.creates else ""
-        return f"The key was used before: the original in its current state.{first}"
+        return f"The key was used before: the original as it is now.{first}"
     if status == 304:
-        return "Nothing has changed since the response with the tag of `If-None-Match`. The response has no body."
+        return "Unchanged since the response with the tag of `If-None-Match`. No body."
     return "Done. The response has no body." if status == 204 else "Done."
 
 

@@ -50,7 +50,7 @@ class Schemas:
         self.components[name] = {"description": f"One of these, by `{tag}`.", **union}
         for reference in union["discriminator"]["mapping"].values():
             member = self.components[reference.removeprefix(_REF)]
-            member["properties"][tag]["description"] = f"Tells the members of {name} apart."
+            member["properties"][tag]["description"] = "Says which member it is."
 
     def of(self, shape: Any) -> dict[str, Any]:
         schema: dict[str, Any] = self._by_shape[repr(shape)]
