@@ -225,8 +225,7 @@ async def test_a_person_with_open_business_is_not_erased(persons: Persons) -> No
         await persons.erase()
     with pytest.raises(PersonInUse, match=r"The document of order ord_\w+ is not issued yet\."):
         await persons.erase()
-    await persons.services.allocate_orders.run_once()
-    await persons.services.allocate_orders.run_once()
+    await persons.run_jobs(persons.services.allocate_orders, persons.services.retire_units)
     assert await persons.fetchval("SELECT status FROM orders") == "complete"
     with pytest.raises(PersonInUse, match=r"The certificate of order ord_\w+ is not mailed yet\."):
         await persons.erase()

@@ -91,7 +91,7 @@ async def test_an_order_costs_exactly_what_was_quoted(
     assert list(await scene.breaches()) == ["an order costs what its quote says"]
     for job in (services.issue_invoices, services.follow_up_invoices, services.follow_up_invoices):
         await job.run_once()
-    await services.allocate_orders.run_once()
+    await scene.run_jobs(services.allocate_orders, services.retire_units)
     done = (await client.get("/v1/orders?limit=1")).json()["data"][0]
     assert (done["status"], done["quote_id"]) == ("complete", quotes[-1]["id"])
 
