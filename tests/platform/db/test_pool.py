@@ -8,7 +8,8 @@ import psutil
 import pytest
 
 from tests.conftest import Server
-from tonne.platform.db.database import Database, PoolTimeout
+from tonne.platform.db.database import Connection, Database, PoolTimeout
+from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.settings.settings import Settings
 
 INSERT = "INSERT INTO organisations (id, name, created_at) VALUES ($1, 'x', now())"
@@ -162,6 +163,30 @@ async def test_a_closed_database_cannot_be_used(server: Server, settings: Settin
     await (await database.open()).close()
     with pytest.raises(asyncpg.InterfaceError, match="not open"):
         await _count(database)
+
+
+async def test_a_statement_during_which_the_pool_is_closed_fails_as_in_an_outage(
+    server: Server, settings: Settings
+) -> None:
+    """A process that stops terminates connections. At no step may this look like an error of ours."""
+    failed = 0
+    for steps in range(100):
+        database = await Database(server.url("postgres"), settings).open()
+        reading = asyncio.create_task(database.run(read_number, steps))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await database.close()
+        [found] = await asyncio.gather(reading, return_exceptions=True)
+        assert found == steps or is_database_unavailable(found), repr(found)
+        failed += found != steps
+    assert failed
+
+
+async def read_number(connection: Connection, number: int) -> int:
+    """Statements that the connection does not know yet."""
+    for each in range(20):
+        await connection.fetchval(f"SELECT {number} + {each}")
+    return number
 
 
 async def test_a_connection_opened_while_the_pool_closes_is_closed(server: Server, settings: Settings) -> None:

@@ -309,7 +309,7 @@ class _Acquired:
         return self._connection
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         if (cost := COST.get()) is not None:
             cost.ns += time.perf_counter_ns() - self._since
@@ -318,6 +318,9 @@ class _Acquired:
         self._database.release(self._connection, reusable=not suspect and not interrupted)
         if suspect:
             self._database.discard_idle()
+        if kind is AttributeError and self._connection.is_closed():
+            # asyncpg looks for the protocol of a connection that was closed between two steps of a statement.
+            raise asyncpg.InterfaceError("the connection was closed during a statement") from error
 
 
 async def _close(connection: Connection) -> None:
