@@ -87,6 +87,18 @@ async def test_many_orders_of_one_beneficiary_are_one_instruction(trial: Shop, u
     await check_books(trial)
 
 
+async def test_a_registry_that_chooses_the_units_may_retire_those_of_others(trial: Shop, unit: int) -> None:
+    """`sim-holding` retires the first five units, of which Berta's is one."""
+    ada, berta = await trial.account("Ada"), await trial.account("Berta")
+    orders = [
+        await trial.buy(buyer, units * unit, "wind") for buyer, units in ((ada, 2), (berta, 1), (ada, 3), (berta, 1))
+    ]
+    await trial.work()
+    assert await trial.statuses(*orders) == ["complete"] * 4
+    assert [(each["unit_count"], each["problem"]) for each in await instructions(trial)] == [(5, None), (2, None)]
+    await check_books(trial)
+
+
 async def test_fractions_share_a_unit_that_is_retired_once(trial: Shop, unit: int) -> None:
     orders = [await buy(trial, f"Buyer {number}", unit // 4) for number in range(3)]
     await trial.work()

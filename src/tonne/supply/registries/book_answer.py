@@ -1,7 +1,7 @@
 """Book what a registry has retired, by the function that imports confirmations: there is one way into the books."""
 
 import dataclasses
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -75,13 +75,56 @@ def _each(rows: Mapping[str, Sequence[ConfirmationRow]]) -> Iterator[tuple[str, 
 
 
 def _rows(tasks: list[Task], answer: Answer) -> list[ConfirmationRow]:
-    """A line for each parcel, if the registry has retired its units; otherwise one with what it has retired."""
+    """A line for each parcel, if the registry has retired its units. Otherwise each has what it gets of the others."""
     asked = join_runs((task.first_number, task.last_number) for task in tasks)
     retired = join_runs(answer.units)
     if all(any(a <= first and last <= b for a, b in retired) for first, last in asked):
         return [_row(task, answer) for task in tasks]
-    [line, *_] = merge_tasks(tasks)
-    return [_row(line, answer, [*retired])]
+    if _count(retired) > _count(asked):
+        # It is refused.
+        [line, *_] = merge_tasks(tasks)
+        return [_row(line, answer, [*retired])]
+    return [_row(task, answer, [part]) for task, part in _share_out(tasks, retired)]
+
+
+def _count(runs: Sequence[Numbers]) -> int:
+    return sum(last - first + 1 for first, last in runs)
+
+
+def _share_out(tasks: Sequence[Task], retired: Sequence[Numbers]) -> Iterator[tuple[Task, Numbers]]:
+    """Parcels keep the units that they hold. The others go to what is left of the parcels, in this order."""
+    held = [(task, part) for task in tasks for part in _held(task, retired)]
+    yield from held
+    foreign = deque(_gaps(retired, [part for _, part in held]))
+    for task in tasks:
+        for first, last in _gaps([(task.first_number, task.last_number)], _held(task, retired)):
+            room = last - first + 1
+            while room and foreign:
+                start, end = foreign.popleft()
+                stop = min(end, start + room - 1)
+                yield task, (start, stop)
+                room -= stop - start + 1
+                if stop < end:
+                    foreign.appendleft((stop + 1, end))
+
+
+def _held(task: Task, retired: Sequence[Numbers]) -> list[Numbers]:
+    parts = [(max(first, task.first_number), min(last, task.last_number)) for first, last in retired]
+    return [(first, last) for first, last in parts if first <= last]
+
+
+def _gaps(runs: Sequence[Numbers], parts: Sequence[Numbers]) -> list[Numbers]:
+    """What remains of the runs without these parts of them."""
+    gaps: list[Numbers] = []
+    ordered = sorted(parts)
+    for first, last in runs:
+        for start, end in (each for each in ordered if first <= each[0] <= last):
+            if first < start:
+                gaps.append((first, start - 1))
+            first = end + 1  # noqa: PLW2901 - what is left of the run
+        if first <= last:
+            gaps.append((first, last))
+    return gaps
 
 
 def _row(task: Task, answer: Answer, retired: list[Numbers | str] | None = None) -> ConfirmationRow:
