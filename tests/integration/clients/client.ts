@@ -24,6 +24,8 @@ function subject(event: WebhookEvent): string {
     case "order.paid":
     case "order.payment_updated":
     case "order.person_erased":
+    case "order.reduced":
+    case "order.released":
     case "order.retiring":
     case "order.cancelled":
     case "order.failed":

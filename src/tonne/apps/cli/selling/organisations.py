@@ -68,7 +68,9 @@ class _TaxRate(click.ParamType[Decimal]):
 @click.option("--street", help="Street and number in electronic invoices.")
 @click.option("--postcode", help="Postcode in electronic invoices.")
 @click.option("--city", help="City in electronic invoices.")
-@click.option("--einvoice", type=click.Choice(["", *EInvoiceFormat]), help="UBL beside the PDF.")
+@click.option(
+    "--einvoice", type=click.Choice(["", *(each.value for each in EInvoiceFormat)]), help="UBL beside the PDF."
+)
 @click.option("--endpoint", help="Electronic address of the organisation, such as 9930:DE811569869.")
 @output_options
 def tax(organisation_id: str, treatment: str | None, rate: Decimal | None, output: Output, **texts: str | None) -> None:
