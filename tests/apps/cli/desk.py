@@ -252,6 +252,39 @@ async def _parked_account(desk: Desk) -> str:
     return "acc_1"
 
 
+async def _unanswered_einvoice(desk: Desk) -> str:
+    await desk.invoice()
+    await desk.execute(
+        "INSERT INTO einvoice_deliveries (document_id, organisation_id, mode, number, format, receiver, state, "
+        "created_at) SELECT id, organisation_id, mode, reference, 'peppol', '9930:DE1', 'unknown', $1 "
+        "FROM tax_documents",
+        desk.clock(),
+    )
+    return "TN-LIVE-000001 to 9930:DE1, without an answer"
+
+
+async def _request_in_doubt(desk: Desk) -> str:
+    async with desk.database.transaction() as tx:
+        # No account is live yet: without foreign keys.
+        await tx.execute("SET LOCAL session_replication_role = replica")
+        await tx.execute(
+            "INSERT INTO registry_instructions (mode, id, registry_account, lot_id, holding_id, units, unit_count, "
+            "beneficiary, reference, state, in_doubt, recorded_at, sent_at, next_attempt_at) "
+            "VALUES ('live', 'rin_1', 'registry', 'lot_1', 'lot_1', '1 to 2', 2, 'Ada', 'T-1', 'asked', 1, $1, $1, $1)",
+            desk.clock(),
+        )
+    return "request rin_1 (T-1) to registry: 2 units of lot lot_1"
+
+
+async def _paused_lot(desk: Desk) -> str:
+    sql = (
+        "UPDATE lots SET paused_at = $1, pause_reason = 'The registry has 1 units fewer than the books.' "
+        "WHERE id = (SELECT min(id) FROM lots WHERE mode = 'live') RETURNING id"
+    )
+    async with desk.database.transaction() as tx:
+        return f"lot {await tx.fetchval(sql, desk.clock())}: The registry has 1 units fewer"
+
+
 async def _uncomposed(desk: Desk) -> str:
     order = await place(desk.services, desk.world.ours_live.scope, desk.clock())
     await desk.execute(
@@ -311,6 +344,9 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_unsupplied, timedelta(days=1), "paid live orders get supply within a day"),
     (_to_retire, timedelta(days=7), "live retirements are confirmed within TONNE_RETIREMENT_DAYS"),
     (_open_unit, timedelta(), "no pooled live unit is retired within three days with a rest that nobody bought"),
+    (_unanswered_einvoice, timedelta(days=3), "electronic invoices were accepted"),
+    (_request_in_doubt, timedelta(minutes=15), "registries answer within 15 minutes whether live credits are retired"),
+    (_paused_lot, timedelta(), "no live lot is paused because its registry contradicts the books"),
     (_failing_webhook, timedelta(hours=1), "live webhooks deliver"),
     (_parked_account, timedelta(hours=1), "no account of a live webhook is parked for an hour"),
 ]

@@ -227,6 +227,13 @@ class Story:
         await self.services.allocate_orders.run_once()
         return (await self.fetch("SELECT id FROM parcels WHERE mode = 'live' AND status = 'open' LIMIT 1"),)
 
+    async def paused_lot(self, *words: str) -> Words:
+        """The registry of a lot contradicts the books."""
+        paused = (
+            "UPDATE lots SET paused_at = now(), pause_reason = 'x' WHERE id = (SELECT min(id) FROM lots) RETURNING id"
+        )
+        return (await self.fetch(paused), *words)
+
     async def used_lot(self) -> Words:
         await self.services.allocate_orders.run_once()
         lot_id = await self.fetch(

@@ -39,7 +39,7 @@ READING = (
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
     "dispute show, payout list, export journal, export balances, person list, hold-quota list, log openings, "
-    "books check, books list, books export, books chart show, "
+    "books check, books list, books export, books chart show, registry list, registry requests, registry show, "
     "log audit, verify, tax rates show, tax vat-check list, rates show"
 )
 NOT_AUDITED = {
@@ -63,6 +63,7 @@ NOT_AUDITED = {
     ),
     **dict.fromkeys(("login", "logout"), "changes nothing in the database: the token is kept in a file"),
     **dict.fromkeys(("record-run", "restore-test"), "records a run for the metrics"),
+    **dict.fromkeys(("registry check", "registry retry"), "the worker looks at once, as it would later"),
 }
 
 # Live invoices with tax wait for it.
@@ -149,6 +150,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "archive run": lambda story: story.old_partition(),
     "unit close": lambda story: story.open_unit(),
     "retirement import": lambda story: story.confirm_retirements(),
+    "registry settle": lambda story: story.paused_lot("--explained", "--reason", "A gift"),
     "lot invalidate": lambda story: story.used_lot(),
     "lot resolve": lambda story: story.invalid_lot(),
     "einvoice delivered": lambda story: story.einvoice(),

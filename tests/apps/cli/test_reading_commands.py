@@ -54,6 +54,9 @@ class Reading(Story):
         await self.api.order()
         await self.services.charge_cards[Mode.TEST].run_once()
         await self.refund("attempt = 1")
+        await self.einvoice()
+        await self.services.allocate_orders.run_once()
+        await self.services.retire_units.run_once()
         await self.execute(
             "INSERT INTO disputes (account_id, id, organisation_id, mode, order_id, charge_id, reference, amount_minor,"
             " withdrawn_minor, currency, reason, state, opened_at, recorded_at)"
@@ -98,6 +101,7 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "invoice list": lambda story: story.words(),
     "invoice write-offs": lambda story: story.words(),
     "invoice show": lambda story: story.words("TN-LIVE-000001"),
+    "einvoice list": lambda story: story.words(),
     "payout list": lambda story: story.words(),
     "transfer list": lambda story: story.words(),
     "transfer show": lambda story: story.id_in("bank_transfers"),
@@ -108,6 +112,8 @@ ARGUMENTS: dict[str, Callable[[Reading], Awaitable[Words]]] = {
     "mail list": lambda story: story.words(),
     "mail show": lambda story: story.id_in("mails"),
     "retirement list": lambda story: story.words("--mode", "live"),
+    "registry list": lambda story: story.words(),
+    "registry show": lambda story: story.id_in("registry_instructions"),
 }
 
 

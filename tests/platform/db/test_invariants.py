@@ -18,6 +18,7 @@ from tonne.platform.db.database import Database
 from tonne.platform.values.context import Scope, utc_now
 from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
+from tonne.supply.registries.invariants import INVARIANTS as REGISTRIES
 from tonne.supply.retirements.invariants import INVARIANTS as RETIREMENTS
 from tonne.supply.stock.holds.quote_invariants import INVARIANTS as QUOTES
 
@@ -44,7 +45,7 @@ ELSEWHERE = {
     invariant.name
     for invariant in (
         *(*LOG, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *QUOTES, *JOURNAL),
-        *(*CREDENTIALS, *TRANSFERS, *MATCHES),
+        *(*CREDENTIALS, *TRANSFERS, *MATCHES, *REGISTRIES),
     )
 }
 

@@ -7,7 +7,7 @@ WAITING = (
         "registries answer within 15 minutes whether live credits are retired",
         "A registry was asked to retire credits, and it is not known whether it has.",
         "Nothing has to be done: Tonne looks the request up again, and never asks twice for the same credits. If it "
-        "stays so, look for the reference at the registry.",
+        "stays so, look for the reference at the registry; `tonne registry requests` says what is known.",
         """
         SELECT format('request %s (%s) to %s: %s units of lot %s, asked at %s%s', id, reference, registry_account,
                       unit_count, lot_id, to_char(sent_at, 'YYYY-MM-DD HH24:MI'),

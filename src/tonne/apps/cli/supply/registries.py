@@ -28,7 +28,7 @@ REQUESTS = (*_REQUEST, *_FACTS, *(replace(column, in_table=False) for column in 
 
 @click.group()
 def registry() -> None:
-    """See what registries are asked to retire, and whether they agree with the books."""
+    """See what registries are asked to retire, and settle differences."""
 
 
 @registry.command("list")
@@ -89,7 +89,7 @@ def retry(request_id: str) -> None:
 @click.option("--corrected", "resolution", flag_value="corrected", help="The difference should be gone now.")
 @click.option("--reason", required=True, help="Why, for the records.")
 def settle(lot_id: str, resolution: str | None, reason: str) -> None:
-    """Resume a lot that was paused because its registry contradicts the books."""
+    """Resume a lot whose registry contradicted the books."""
     if resolution is None:
         raise click.UsageError("Say what became of the difference: --explained or --corrected.")
     reason, by = check_text(reason, "--reason"), ACTOR.now()
