@@ -13,7 +13,7 @@ from tonne.platform.values.language import N_
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Threads hold the interpreter for 5 ms at a time, for which the event loop waits.
+# Threads hold the interpreter for 1 ms at a time, for which the event loop waits.
 AT_ONCE = 2
 MAX_WAITING = 40
 RETRY_AFTER_S = 5
