@@ -46,7 +46,8 @@ WAITING = (
     WaitingCheck(
         "the card of a consumer is from the country that was given",
         "An order has the tax of the country that its customer named, and the card is from another one.",
-        "Ask the customer where they live. If the tax is wrong, refund the order, so that a credit note corrects it.",
+        "Ask the customer where they live. If the tax is wrong, refund the order with `tonne order refund`: a credit "
+        "note corrects it.",
         """
         SELECT format('order %s: %s was given, the card is from %s', buyer.order_id, buyer.taxed_in,
                       charges.card_country) AS "where"
