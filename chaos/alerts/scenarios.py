@@ -32,6 +32,12 @@ DISK_MB = 4
 # The doctor runs hourly.
 DOCTOR_MIN = 60.0
 SETTINGS = {"webhook_time_scale": 1 / FACTOR, "payment_time_scale": 1 / FACTOR, "webhook_timeout_s": 10}
+# Orders that cause events within the next seconds.
+UNDER_WAY = """
+SELECT id || ' is ' || status FROM orders
+WHERE (mode = 'test' AND status = 'retiring')
+   OR (status IN ('placed', 'paid', 'retiring') AND next_attempt_at < now() + interval '5 seconds')
+"""
 # Names of faults: only these.
 CHOSEN = os.environ.get("CHAOS_FAULTS", "").split() or [fault.name for fault in FAULTS]
 
@@ -85,6 +91,8 @@ async def _scene(cluster: Cluster, factor: float) -> AsyncIterator[Scene]:
             yield Scene(service, monitoring, disk, factor)
         doctor.cancel()
         await asyncio.gather(doctor, return_exceptions=True)
+        # Otherwise they cause events after all have been delivered.
+        await cluster.until_empty("no order is under way", UNDER_WAY, 20.0)
         await cluster.until_delivered()
         await service.stop()
         cluster.notes += [f"{count} x {outcome}" for outcome, count in sorted(service.answers.items())]
