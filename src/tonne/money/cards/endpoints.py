@@ -22,8 +22,8 @@ from tonne.platform.http.route import Request, Response, json_response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 from tonne.selling.orders.model import Order
+from tonne.selling.orders.queue import work_after
 from tonne.selling.orders.schemas import order_document
-from tonne.selling.orders.work_after import work_after
 
 _MONEY_BACK = ("charge.dispute.", "charge.refund", "refund.")
 # Disputes, refunds and reviews need a person's attention.

@@ -32,8 +32,8 @@ from tonne.selling.catalogue.schemas import CurrencyCode, Money
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.selling.orders.load import load_order, require_order
 from tonne.selling.orders.model import HoldReason, OrderStatus
+from tonne.selling.orders.queue import work_after
 from tonne.selling.orders.schemas import OrderOut, order_document
-from tonne.selling.orders.work_after import work_after
 
 HELD_BACK = (
     "The invoice of this order is not issued yet: it waits until the seller has set its name, address, tax id and bank "

@@ -49,7 +49,7 @@ from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.selling.orders.buyer import REVERSE_CHARGE, BuyerDetails, owes_tax_itself, tax_at_checkout, taxed_abroad
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus
-from tonne.selling.orders.work_after import charges_in
+from tonne.selling.orders.queue import charges_in
 
 ADD_TEXT = """
 INSERT INTO consent_texts (version, language, text, created_at) VALUES ($1, $2, $3, $4)

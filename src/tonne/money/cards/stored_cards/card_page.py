@@ -49,7 +49,7 @@ from tonne.platform.web.visitor import visitor_language
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import order_urls
 from tonne.selling.orders.model import OrderKey
-from tonne.selling.orders.work_after import charges_in
+from tonne.selling.orders.queue import charges_in
 
 # How often the worker looks at a page from which the payer has not come back.
 CHECK_EVERY = timedelta(minutes=5)

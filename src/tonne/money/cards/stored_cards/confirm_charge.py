@@ -17,7 +17,7 @@ from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
-from tonne.selling.orders.work_after import charges_in
+from tonne.selling.orders.queue import charges_in
 
 
 class SettleInvoiceCharge(Protocol):

@@ -31,7 +31,7 @@ from tonne.selling.orders import store
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.placing.insert_store import KeyOfClient, find_by_keys, insert_orders
 from tonne.selling.orders.placing.place_order import ComposedOrder, OrderRequest, compose_order, place_order
-from tonne.selling.orders.work_after import work_after
+from tonne.selling.orders.queue import work_after
 
 # The document of the new order and None; or of the original with the key, and the digest of the original request.
 Placed = tuple[bytes, bytes | None]
