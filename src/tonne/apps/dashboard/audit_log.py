@@ -27,7 +27,7 @@ from tonne.platform.values.paging import START, Position, make_cursor, parse_cur
 
 V = TypeVar("V", bound=MemberViewer | OperatorViewer)
 PAGE = 50
-EXPORT_PAGE = 500
+EXPORT_PAGE = 150
 # Parts of the log that an export reads at most, each of some thousand entries.
 MAX_SCANS = 50
 FIELDS = ("actor", "action", "subject", "organisation", "from", "to")

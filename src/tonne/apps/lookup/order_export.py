@@ -13,7 +13,7 @@ from tonne.selling.accounts.directory import Names
 
 CSV = b"text/csv; charset=utf-8"
 # Rows per query. Between two of them no connection is held: slow readers block nobody.
-PAGE = 1_000
+PAGE = 300
 HEAD = (
     *("order_id", "created_at", "status", "payment_state", "payment_method", "account_id", "account_name"),
     *("quantity_tonnes", "currency", "total_cost", "amount_due", "refunded_amount", "beneficiary", "email"),
