@@ -3,6 +3,7 @@
 Parcels of one beneficiary in one lot are one line, however many orders they belong to: one retirement at the registry.
 """
 
+import asyncio
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_
 from tonne_verify.serials.parse import stored_units
 from tonne_verify.serials.units import UnitRange, show
 
+_AT_ONCE = 250
 EXPORT_COLUMNS = (
     "parcel_id",
     "registry",
@@ -131,8 +133,13 @@ async def list_tasks_any_account(
     connection: Connection, mode: Mode, *, project_id: str | None = None, max_parcels: int = MAX_ROWS
 ) -> list[Task]:
     """Oldest first, of at most as many parcels as one file may have lines when it is imported."""
-    rows = await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id)
-    return merge_tasks([Task(**row) for row in rows])
+    tasks = []
+    for number, row in enumerate(await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id), 1):
+        tasks.append(Task(**row))
+        if number % _AT_ONCE == 0:
+            # Others need the event loop.
+            await asyncio.sleep(0)
+    return merge_tasks(tasks)
 
 
 def merge_tasks(tasks: Iterable[Task]) -> list[Task]:
