@@ -80,7 +80,7 @@ async def move_order(
 
 
 # For several orders. Only the last status of each is written, even if it makes several transitions. No credits are
-# allocated to a paid order before its time, whoever asks.
+# allocated to a paid order before its time, by any caller.
 MOVE_ORDERS = """
 UPDATE orders SET status = move.status, status_changed_at = $7, next_attempt_at = move.next_attempt_at,
                   wire_document = move.document, payment_state = move.payment_state,

@@ -69,7 +69,7 @@ class FolderNetwork(msgspec.Struct, frozen=True):
         ):
             part = path.with_suffix(".part")
             part.write_bytes(content)
-            # Whoever reads the folder never sees half a file.
+            # A program that reads the folder never sees half a file.
             part.replace(path)
 
 
