@@ -123,7 +123,7 @@ async def test_two_people_change_the_bank_account_and_a_limit(
     listed = (await omar.get("/operator/live/money/approvals")).text
     for words in ("Bank account of the service", "Limit of the service", OLD, NEW, "EUR 100", "Not set"):
         assert words in listed, words
-    # Whoever changed the configuration is not known, so that two must approve.
+    # Nobody knows who changed the configuration, so two users must approve.
     await confirm(olga, f"{PAGE}/settings/bank_iban/approve")
     again = await olga.submit(f"{PAGE}/settings/bank_iban/approve")
     assert (again.status_code, "another person must approve it" in again.text) == (422, True)
