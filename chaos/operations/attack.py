@@ -17,7 +17,7 @@ from tests.support.world import TESTER
 from tonne.selling.users.create_user import create_user
 
 FAMILY = "attack"
-HONEST = 150
+HONEST = 300
 HONEST_EVERY_S = 0.05
 HALF_SENT = 3000
 # What the slowest of a hundred honest requests may take: so many times the quiet one, and so much more.

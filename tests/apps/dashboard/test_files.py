@@ -85,16 +85,16 @@ async def test_each_part_of_a_file_waits_for_its_turn_and_is_charged(
     admission, payers, costs = services.admission, list[str](), list[int]()
     entered, left = admission.enter, admission.leave
 
-    async def enter(name: str, *, takes_place: bool = True) -> None:
+    async def enter(name: str, *, takes_place: bool = True) -> int:
         payers.append(name)
         # The process is busy when a part of the middle is due.
         if len(payers) == 4:
             raise RateLimited
-        await entered(name, takes_place=takes_place)
+        return await entered(name, takes_place=takes_place)
 
-    def leave(name: str, cost: int, *, loop_ns: int = 0, takes_place: bool = True) -> None:
+    def leave(name: str, cost: int, expected: int, *, has_place: bool = True) -> None:
         costs.append(cost)
-        left(name, cost, loop_ns=loop_ns, takes_place=takes_place)
+        left(name, cost, expected, has_place=has_place)
 
     monkeypatch.setattr(admission, "enter", enter)
     monkeypatch.setattr(admission, "leave", leave)
@@ -118,11 +118,11 @@ async def test_a_file_whose_first_part_is_refused_is_refused(
 ) -> None:
     entered, calls = services.admission.enter, list[str]()
 
-    async def enter(name: str, *, takes_place: bool = True) -> None:
+    async def enter(name: str, *, takes_place: bool = True) -> int:
         calls.append(name)
         if len(calls) == 2:
             raise RateLimited
-        await entered(name, takes_place=takes_place)
+        return await entered(name, takes_place=takes_place)
 
     monkeypatch.setattr(services.admission, "enter", enter)
     reader = download("/orders.csv")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonne.platform.db import group_commit
 from tonne.platform.db.group_commit import (
     CROWDED,
     MAX_BATCH,
@@ -116,6 +117,21 @@ async def test_a_crowded_lane_is_written_in_small_batches_of_its_own_which_the_o
     writer.gate.set()
     await asyncio.gather(*flood, *late)
     assert [number for batch in writer.batches for number in batch if number < 1000] == list(range(3 * CROWDED))
+
+
+async def test_a_lane_that_was_crowded_a_moment_ago_stays_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock is still held often."""
+    writer = Writer()
+    await asyncio.gather(*writer.start(Item("few", 1000), *(Item("flood", number) for number in range(2 * CROWDED))))
+    writer.batches.clear()
+    await asyncio.gather(*writer.start(Item("flood", 0), Item("few", 1001)))
+    assert sorted(writer.batches) == [[0], [1001]]
+    monkeypatch.setattr(group_commit, "SHARED_FOR_S", 0)
+    writer = Writer()
+    await asyncio.gather(*writer.start(Item("few", 1000), *(Item("flood", number) for number in range(2 * CROWDED))))
+    writer.batches.clear()
+    await asyncio.gather(*writer.start(Item("flood", 0), Item("few", 1001)))
+    assert writer.batches == [[0, 1001]]
 
 
 async def test_items_that_would_wait_too_long_are_refused_at_once() -> None:

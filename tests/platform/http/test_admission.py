@@ -6,6 +6,7 @@ import contextvars
 import functools
 import threading
 import time
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from tests.support.people import Person, add_user
 from tests.support.scene import Scene
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.platform.http import server
 from tonne.platform.http.asgi import AsgiApp
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits import admission, turns
@@ -34,11 +36,11 @@ async def test_ten_requests_of_100_ms_and_a_thousand_of_1_ms_get_the_same_share(
     differences = []
 
     async def request(payer: str, cost_ms: int) -> None:
-        await shares.enter(payer)
+        expected = await shares.enter(payer)
         await asyncio.sleep(0)
         used[payer] += cost_ms
         differences.append(abs(used["few"] - used["many"]))
-        shares.leave(payer, cost_ms * MS)
+        shares.leave(payer, cost_ms * MS, expected)
 
     # One place is taken, so that both wait for the other.
     await shares.enter("another")
@@ -56,8 +58,8 @@ async def test_a_request_ends_although_its_payer_was_forgotten_among_many(monkey
     await shares.enter("placing", takes_place=False)
     for number in range(5):
         await shares.enter(f"network{number}")
-        shares.leave(f"network{number}", 0)
-    shares.leave("placing", MS, takes_place=False)
+        shares.leave(f"network{number}", 0, 0)
+    shares.leave("placing", MS, 0, has_place=False)
 
 
 async def test_who_was_idle_does_not_wait_for_those_who_have_used_much() -> None:
@@ -66,15 +68,15 @@ async def test_who_was_idle_does_not_wait_for_those_who_have_used_much() -> None
     order = []
 
     async def request(payer: str) -> None:
-        await shares.enter(payer)
+        expected = await shares.enter(payer)
         order.append(payer)
-        shares.leave(payer, MS)
+        shares.leave(payer, MS, expected)
 
     tasks = [asyncio.create_task(request("greedy")) for _ in range(5)]
     await asyncio.sleep(0)
     tasks.append(asyncio.create_task(request("honest")))
     await asyncio.sleep(0)
-    shares.leave("greedy", 100 * MS)
+    shares.leave("greedy", 100 * MS, 0)
     await asyncio.gather(*tasks)
     assert order[0] == "honest"
 
@@ -90,20 +92,19 @@ async def test_a_queue_is_bounded_in_length_and_time(monkeypatch: pytest.MonkeyP
     assert refused.value.headers["Retry-After"]
     with pytest.raises(RateLimited):
         await waiting
-    shares.leave("one", MS)
+    shares.leave("one", MS, 0)
     await shares.enter("two")
     cancelled = asyncio.create_task(shares.enter("one"))
     await asyncio.sleep(0)
-    shares.leave("two", MS)
+    shares.leave("two", MS, 0)
     cancelled.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cancelled
     assert shares._running == 0
 
 
-async def test_in_a_crowded_process_each_payer_has_one_place() -> None:
-    """The steps of what runs delay the others, although places are free."""
-    shares = Admission(10, 3, 60)
+async def test_while_steps_delay_each_other_fewer_requests_run_at_a_time() -> None:
+    shares = Admission(10, 5, 60)
 
     async def enter(name: str, number: int) -> int:
         """How many of them were admitted at once."""
@@ -112,31 +113,59 @@ async def test_in_a_crowded_process_each_payer_has_one_place() -> None:
             await asyncio.sleep(0)
         admitted = [task.cancel() for task in tasks].count(False)
         await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(admitted):
+            shares.leave(name, 0, 0)
         return admitted
 
-    async def be_busy(name: str) -> None:
-        await shares.enter(name)
-        await asyncio.sleep(0.11)
-        shares.leave(name, 100 * MS, loop_ns=100 * MS)
+    async def look(step_s: float) -> None:
+        """Steps of requests that wait for others of this length, which look each time how long they waited."""
+        for _ in range(30):
+            await asyncio.sleep(0.011)
+            shares.leave("tenant", 0, await shares.enter("tenant"))
+            be_busy(step_s)
 
-    def leave(name: str, number: int) -> None:
-        for _ in range(number):
-            shares.leave(name, 0)
+    def be_busy(for_s: float) -> None:
+        time.sleep(for_s)
 
-    # Busy, and alone.
-    await be_busy("tenant")
-    assert await enter("tenant", 5) == 3
-    leave("tenant", 3)
-    # Another one comes.
+    await look(0)
+    assert await enter("tenant", 10) == 5
+    await look(0.02)
+    # Two run at a time, of each payer one.
+    assert await enter("tenant", 10) == 1
     await shares.enter("another")
-    shares.leave("another", 0)
-    assert await enter("tenant", 5) == 1
-    assert await enter("another", 5) == 1
-    leave("tenant", 1)
-    leave("another", 1)
-    # It ends by itself.
-    await asyncio.sleep(1.01)
-    assert await enter("tenant", 5) == 3
+    assert await enter("tenant", 10) == 1
+    shares.leave("another", 0, 0)
+    await look(0)
+    assert await enter("tenant", 10) == 5
+
+
+async def test_a_request_is_charged_what_it_is_expected_to_cost_when_it_begins() -> None:
+    """Otherwise many of them would begin before the first is charged."""
+    shares = Admission(1, 1, 60)
+    for _ in range(50):
+        shares.leave("costly", 100 * MS, await shares.enter("costly"))
+    # Another one uses as much, so that both are equal again.
+    for _ in range(2):
+        shares.leave("another", 300 * MS, await shares.enter("another"))
+    busy = await shares.enter("busy")
+    waiting = asyncio.create_task(shares.enter("waiting"))
+    await asyncio.sleep(0)
+    order, ends = [], asyncio.Event()
+
+    async def request(payer: str) -> None:
+        expected = await shares.enter(payer, takes_place=False)
+        order.append(payer)
+        await ends.wait()
+        shares.leave(payer, 100 * MS, expected, has_place=False)
+
+    tasks = [asyncio.create_task(request(payer)) for payer in ("costly", "costly", "costly", "honest")]
+    await asyncio.sleep(0)
+    assert order == ["costly", "honest"]
+    ends.set()
+    shares.leave("busy", MS, busy)
+    shares.leave("waiting", MS, await waiting)
+    await asyncio.gather(*tasks)
+    assert order == ["costly", "honest", "costly", "costly"]
 
 
 async def test_requests_without_a_place_wait_only_while_others_wait() -> None:
@@ -144,17 +173,17 @@ async def test_requests_without_a_place_wait_only_while_others_wait() -> None:
     await shares.enter("busy")
     for _ in range(2):
         await shares.enter("greedy", takes_place=False)
-    shares.leave("greedy", 100 * MS, takes_place=False)
+    shares.leave("greedy", 100 * MS, 0, has_place=False)
     waiting = asyncio.create_task(shares.enter("other"))
     await asyncio.sleep(0)
     greedy = asyncio.create_task(shares.enter("greedy", takes_place=False))
     await asyncio.wait_for(shares.enter("honest", takes_place=False), 60)
     await asyncio.sleep(0)
     assert not greedy.done()
-    shares.leave("busy", MS)
+    shares.leave("busy", MS, 0)
     await waiting
     assert not greedy.done()
-    shares.leave("other", MS)
+    shares.leave("other", MS, 0)
     await greedy
 
 
@@ -229,9 +258,10 @@ async def test_waiting_for_a_turn_to_sign_in_keeps_nobody_from_a_place(
 ) -> None:
     go, entered, enter = threading.Event(), list[str](), services.admission.enter
 
-    async def counted(name: str, *, takes_place: bool = True) -> None:
-        await enter(name, takes_place=takes_place)
+    async def counted(name: str, *, takes_place: bool = True) -> int:
+        expected = await enter(name, takes_place=takes_place)
         entered.append(name)
+        return expected
 
     async def all_but_two_wait() -> bool:
         # Each has loaded the page before.
@@ -263,9 +293,9 @@ async def test_no_route_is_outside(
     charged: dict[str, int] = {}
     entered = services.admission.enter
 
-    async def enter(name: str, *, takes_place: bool = True) -> None:
+    async def enter(name: str, *, takes_place: bool = True) -> int:
         charged[name] = charged.get(name, 0) + 1
-        await entered(name, takes_place=takes_place)
+        return await entered(name, takes_place=takes_place)
 
     monkeypatch.setattr(services.admission, "enter", enter)
     outside = set()
@@ -289,9 +319,9 @@ async def test_people_who_are_signed_in_are_charged_themselves_and_not_their_net
     charged, entered = list[str](), services.admission.enter
     assert all(route.find_payer for route in services.routes() if route.access is Access.USER)
 
-    async def enter(name: str, *, takes_place: bool = True) -> None:
+    async def enter(name: str, *, takes_place: bool = True) -> int:
         charged.append(name)
-        await entered(name, takes_place=takes_place)
+        return await entered(name, takes_place=takes_place)
 
     async with contextlib.AsyncExitStack() as stack:
         people: list[tuple[Person, str]] = []
@@ -318,15 +348,20 @@ async def test_strangers_pay_more_than_those_who_are_known(
     services: Services, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crowd of anonymous addresses must not have most of a busy process."""
-    paid, left = dict[str, tuple[int, int]](), services.admission.leave
+    paid, costs, leave = list[int](), list[Cost](), services.admission.leave
 
-    def leave(name: str, cost: int, *, loop_ns: int = 0, takes_place: bool = True) -> None:
-        paid[name] = cost, loop_ns
-        left(name, cost, loop_ns=loop_ns, takes_place=takes_place)
+    class Kept(Cost):
+        def __init__(self, payer: str, give_back: Callable[[], None] | None) -> None:
+            super().__init__(payer, give_back)
+            costs.append(self)
 
-    monkeypatch.setattr(services.admission, "leave", leave)
+    def keep(name: str, cost: int, expected: int, *, has_place: bool = True) -> None:
+        paid.append(cost)
+        leave(name, cost, expected, has_place=has_place)
+
+    monkeypatch.setattr(server, "Cost", Kept)
+    monkeypatch.setattr(services.admission, "leave", keep)
     await api.get("/v1/orders")
     await api.http.get("/verify")
-    (cost, loop_ns), (cost_of_stranger, loop_ns_of_stranger) = paid.values()
-    assert 0 < loop_ns <= cost
-    assert cost_of_stranger >= 8 * loop_ns_of_stranger > 0
+    assert paid == [costs[0].ns, 8 * costs[1].ns]
+    assert 0 < paid[0] < paid[1]

@@ -20,8 +20,8 @@ from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.instruments import CounterFamily, HistogramFamily, Metric
 
 MAX_BATCH = 64
-# A lane with more items than this is written apart while others have items, in batches of this size: its items would
-# delay theirs, and its lock is often held.
+# A lane that has, or had a moment ago, more items than this is written apart while others have items, in batches of
+# this size: its items would delay theirs, and its lock is often held.
 CROWDED = 16
 SHARED_FOR_S = 1.0
 # Items of one lane that wait. More are refused at once: they would only wait for their time limit.
@@ -90,6 +90,8 @@ class GroupCommit(Generic[Item, Result]):
         # The lane of the newest item, and until when several lanes are in use.
         self._newest: str | None = None
         self._shared_until = 0.0
+        # Until when each is one.
+        self._crowded: dict[str, float] = {}
         # Batches that are being written, or about to be: of crowded lanes, of the others.
         self._busy: set[bool] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -179,12 +181,13 @@ class GroupCommit(Generic[Item, Result]):
     def _take(self, *, crowded: bool) -> list[_Member[Item, Result]]:
         """The next batch: one item of each lane in turn. Requests that no longer wait are skipped."""
         batch: list[_Member[Item, Result]] = []
-        is_shared = asyncio.get_running_loop().time() < self._shared_until
-        lanes = [
-            lane
-            for lane, waiting in self._waiting.items()
-            if lane not in self._locked and (is_shared and len(waiting) > CROWDED) == crowded
-        ]
+        now = asyncio.get_running_loop().time()
+        if now < self._shared_until:
+            self._crowded |= {
+                lane: now + SHARED_FOR_S for lane, waiting in self._waiting.items() if len(waiting) > CROWDED
+            }
+        self._crowded = {lane: until for lane, until in self._crowded.items() if now < until}
+        lanes = [lane for lane in self._waiting if lane not in self._locked and (lane in self._crowded) == crowded]
         size = CROWDED if crowded else MAX_BATCH
         while lanes and len(batch) < size:
             for lane in lanes[: size - len(batch)]:

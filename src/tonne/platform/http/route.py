@@ -1,6 +1,6 @@
 """Routes: path, endpoint, access rule, and what the OpenAPI document says about them. Requests and responses."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from enum import Enum, auto
 from operator import itemgetter
@@ -53,6 +53,8 @@ class Response(msgspec.Struct):
     stream: AsyncGenerator[bytes] | None = None
     # Values of `Set-Cookie` in addition to the one in `headers`.
     cookies: Sequence[str] = ()
+    # Instead of `body`, until `put_together`: a page that is rendered only as far as it has been read.
+    pieces: Iterator[str] | None = None
 
 
 class Request:

@@ -13,7 +13,7 @@ import structlog
 from tonne.platform.db.errors import log_outage
 from tonne.platform.db.queues import HoldWatch
 from tonne.platform.http import errors
-from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, send_response
+from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, put_together, send_response
 from tonne.platform.http.authenticator import Authenticator
 from tonne.platform.http.client_address import forwarded_for, limit_name
 from tonne.platform.http.limits.admission import ANONYMOUS_FACTOR, Admission, RequestPayer
@@ -171,25 +171,27 @@ class Application:
     async def _call_admitted(
         self, route: Route, request: Request, seen: dict[str, Any], payer: RequestPayer
     ) -> Response:
-        await self._admission.enter(payer.name, takes_place=route.takes_fair_share)
-        response = await self._charge(payer, self._call(route, request, seen), has_place=route.takes_fair_share)
+        expected = await self._admission.enter(payer.name, takes_place=route.takes_fair_share)
+        work = self._call(route, request, seen)
+        response = await self._charge(payer, expected, work, has_place=route.takes_fair_share)
         if response.stream is not None:
-            await self._admission.enter(payer.name)
-            first = await self._charge(payer, _next(response.stream))
+            expected = await self._admission.enter(payer.name)
+            first = await self._charge(payer, expected, _next(response.stream))
             response.stream = self._send_parts(payer, first, response.stream)
         return response
 
-    async def _charge(self, payer: RequestPayer, work: Coroutine[Any, Any, T], *, has_place: bool = True) -> T:
+    async def _charge(
+        self, payer: RequestPayer, expected: int, work: Coroutine[Any, Any, T], *, has_place: bool = True
+    ) -> T:
         """What has been admitted."""
         name, factor = payer
-        cost = Cost(name, partial(self._admission.leave, name, 0) if has_place else None)
+        cost = Cost(name, partial(self._admission.give_back, name) if has_place else None)
         token = COST.set(cost)
         try:
             return await Metered(work, cost)
         finally:
             COST.reset(token)
-            has_place = cost.give_back is not None
-            self._admission.leave(name, cost.ns * factor, loop_ns=cost.loop_ns, takes_place=has_place)
+            self._admission.leave(name, cost.ns * factor, expected, has_place=cost.give_back is not None)
 
     async def _send_parts(
         self, payer: RequestPayer, part: bytes | None, others: AsyncGenerator[bytes]
@@ -198,10 +200,10 @@ class Application:
         async with aclosing(others):
             while part is not None:
                 yield part
-                await self._enter_again(payer)
-                part = await self._charge(payer, _next(others))
+                expected = await self._enter_again(payer)
+                part = await self._charge(payer, expected, _next(others))
 
-    async def _enter_again(self, payer: RequestPayer) -> None:
+    async def _enter_again(self, payer: RequestPayer) -> int:
         """A file that has begun is not cut off because others wait."""
         while True:
             try:
@@ -216,7 +218,9 @@ class Application:
             seen["account_id"] = request.scope.account_id
         key = request.headers.get(b"idempotency-key")
         if key is None or route.creates is None:
-            return await route.endpoint(request)
+            response = await route.endpoint(request)
+            await put_together(response)
+            return response
         return await self._respond_once(route, request, key.decode("utf-8", "replace"))
 
     async def _read_body(self, receive: Receive, headers: dict[bytes, bytes], client: str, max_bytes: int) -> bytes:

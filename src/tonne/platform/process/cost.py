@@ -18,12 +18,10 @@ T = TypeVar("T")
 class Cost:
     """`payer` is who is charged. `give_back` gives the place of the request to another one; it needs none any more."""
 
-    __slots__ = ("give_back", "loop_ns", "ns", "payer")
+    __slots__ = ("give_back", "ns", "payer")
 
     def __init__(self, payer: str = "", give_back: Callable[[], None] | None = None) -> None:
         self.ns = 0
-        # The part of `ns` that the event loop was busy.
-        self.loop_ns = 0
         self.payer = payer
         self.give_back = give_back
 
@@ -51,9 +49,7 @@ class Metered(Generic[T]):
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             finally:
-                took = perf_counter_ns() - started
-                cost.ns += took
-                cost.loop_ns += took
+                cost.ns += perf_counter_ns() - started
             try:
                 step, value = coroutine.send, (yield waits_for)
             except BaseException as error:  # noqa: BLE001 - the coroutine gets it
@@ -99,4 +95,3 @@ async def run_shared(work: Coroutine[Any, Any, T], contexts: Iterable[Context]) 
     finally:
         for each in costs:
             each.ns += shared.ns // len(costs)
-            each.loop_ns += shared.loop_ns // len(costs)

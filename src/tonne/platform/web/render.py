@@ -158,7 +158,7 @@ class Renderer:
             "test_mode": False,
             "refresh_s": None,
         }
-        body = self._templates.get_template(template).render({**context, **values})
+        pieces = self._templates.get_template(template).generate({**context, **values})
         all_headers = {
             "Content-Security-Policy": POLICY,
             "Cross-Origin-Opener-Policy": "same-origin",
@@ -170,9 +170,10 @@ class Renderer:
         }
         cookie = choice_cookie(request) if is_translated else None
         if cookie is None:
-            return Response(body.encode(), status, HTML, all_headers)
+            return Response(b"", status, HTML, all_headers, pieces=pieces)
         # A shared cache must not give the cookie to other visitors.
-        return Response(body.encode(), status, HTML, {**all_headers, "Cache-Control": "no-store"}, cookies=[cookie])
+        all_headers["Cache-Control"] = "no-store"
+        return Response(b"", status, HTML, all_headers, cookies=[cookie], pieces=pieces)
 
     def error(self, refusal: TonneError, request_id: str, request: Request) -> Response:
         """Render an error as a page. Internal errors show the request id."""

@@ -21,11 +21,12 @@ _RETRY_AFTER_S = 2.0
 _MAX_PAYERS = 10_000
 # An anonymous network pays so many times what a request costs: a crowd of them must not have most of a busy process.
 ANONYMOUS_FACTOR = 8
-# A process is crowded if, within a second, requests have used a third of the event loop's time and several payers have
-# come. Each then has one place only: the steps of all requests that run delay each other.
-_WINDOW_NS = 100_000_000
-_BUSY_SHARE = 3
-_CROWDED_NS = 1_000_000_000
+# How long a step may wait for those of other requests. If it waits for longer, fewer requests run at a time.
+_DELAY_NS = 3_000_000
+_MIN_PLACES = 2
+_LOOK_EVERY_NS = 10_000_000
+# The weight of the newest cost is one in so many.
+_EXPECTED_OF = 8
 _BUSY = "The service is busy, and you have used your share of it. Wait for the number of seconds in Retry-After."
 
 
@@ -35,13 +36,15 @@ class RequestPayer(NamedTuple):
 
 
 class _Payer:
-    __slots__ = ("is_queued", "running", "tag", "waiting")
+    __slots__ = ("expected", "is_queued", "running", "tag", "waiting")
 
     def __init__(self, tag: int) -> None:
         self.tag = tag
+        # What its requests have cost of late. A request is charged that when it begins.
+        self.expected = 0
         self.running = 0
         # Whether each needs a place.
-        self.waiting: deque[tuple[asyncio.Future[None], bool]] = deque()
+        self.waiting: deque[tuple[asyncio.Future[int], bool]] = deque()
         self.is_queued = False
 
 
@@ -55,82 +58,87 @@ class Admission:
     def __init__(self, places: int, per_payer: int, wait_s: float) -> None:
         self._places = places
         self._per_payer = per_payer
-        self._timer: SharedTimer[asyncio.Future[None]] = SharedTimer(wait_s, _expire)
+        self._timer: SharedTimer[asyncio.Future[int]] = SharedTimer(wait_s, _expire)
         self._running = 0
-        # How long requests have kept the event loop busy since the beginning of the window.
-        self._loop_ns = 0
-        self._window_from = perf_counter_ns()
-        self._busy_until = 0
-        self._newest: str | None = None
-        self._shared_until = 0
+        self._places_now = places
+        self._delay_ns = 0.0
+        self._looked_at = 0
         self._tag = 0
         self._payers: dict[str, _Payer] = {}
         # The payers whose requests wait, by tag; one that was charged meanwhile has a higher tag than it says.
         self._queue: list[tuple[int, str]] = []
 
-    async def enter(self, name: str, *, takes_place: bool = True) -> None:
-        """Raises RateLimited."""
+    async def enter(self, name: str, *, takes_place: bool = True) -> int:
+        """What the request is expected to cost, for `leave`. Raises RateLimited."""
+        if (now := perf_counter_ns()) - self._looked_at > _LOOK_EVERY_NS:
+            self._looked_at = now
+            asyncio.get_running_loop().call_soon(self._look, now)
         payer = self._payers.get(name)
         if payer is None:
             payer = self._add(name)
         if takes_place:
-            is_free = self._running < self._places and payer.running < self._limit() and not payer.waiting
+            is_free = self._running < self._places_now and payer.running < self._limit() and not payer.waiting
         else:
             is_free = not self._queue or payer.tag <= self._tag
-        if name != self._newest:
-            if self._newest is not None:
-                self._shared_until = perf_counter_ns() + _CROWDED_NS
-            self._newest = name
         if is_free:
-            self._begin(payer, takes_place=takes_place)
-        else:
-            await self._wait(name, payer, takes_place=takes_place)
+            return self._begin(payer, takes_place=takes_place)
+        return await self._wait(name, payer, takes_place=takes_place)
 
-    def leave(self, name: str, cost: int, *, loop_ns: int = 0, takes_place: bool = True) -> None:
-        """`cost` is in nanoseconds, `loop_ns` those of the event loop."""
+    def leave(self, name: str, cost: int, expected: int, *, has_place: bool = True) -> None:
+        """Both in nanoseconds."""
         # One without a place may have been forgotten meanwhile.
         payer = self._payers.get(name) or self._add(name)
-        payer.tag += cost
-        self._loop_ns += loop_ns
-        payer.running -= takes_place
-        self._running -= takes_place
+        payer.tag += cost - expected
+        payer.expected += (cost - payer.expected) // _EXPECTED_OF
+        self._serve_after(name, payer, has_place=has_place)
+
+    def give_back(self, name: str) -> None:
+        """The place of a request that goes on without one."""
+        self._serve_after(name, self._payers[name], has_place=True)
+
+    def _serve_after(self, name: str, payer: _Payer, *, has_place: bool) -> None:
+        payer.running -= has_place
+        self._running -= has_place
         if payer.waiting:
             self._push(name, payer)
         if self._queue:
             self._serve()
 
-    async def _wait(self, name: str, payer: _Payer, *, takes_place: bool) -> None:
+    async def _wait(self, name: str, payer: _Payer, *, takes_place: bool) -> int:
         if len(payer.waiting) >= MAX_WAITING:
             raise _busy()
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         payer.waiting.append((turn, takes_place))
         if payer.running < self._limit() or not takes_place:
             self._push(name, payer)
         limit = self._timer.start(turn)
         try:
-            await turn
+            return await turn
         except TimeoutError as error:
             raise _busy() from error
         except asyncio.CancelledError:
             # It may have been admitted just before.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.leave(name, 0, takes_place=takes_place)
+                self.leave(name, 0, turn.result(), has_place=takes_place)
             raise
         finally:
             limit.end()
 
     def _limit(self) -> int:
         """The places of one payer."""
-        now = perf_counter_ns()
-        if (passed := now - self._window_from) > _WINDOW_NS:
-            if self._loop_ns * _BUSY_SHARE > passed:
-                self._busy_until = now + _CROWDED_NS
-            self._loop_ns, self._window_from = 0, now
-        return 1 if now < self._busy_until and now < self._shared_until else self._per_payer
+        return min(self._per_payer, max(1, self._places_now // 2))
+
+    def _look(self, since: int) -> None:
+        """A callback of the event loop, which waits as each step does."""
+        self._delay_ns += (perf_counter_ns() - since - self._delay_ns) / 4
+        if self._delay_ns > _DELAY_NS:
+            self._places_now = max(min(_MIN_PLACES, self._places), self._places_now - 1)
+        else:
+            self._places_now = min(self._places, self._places_now + 1)
 
     def _serve(self) -> None:
         limit = self._limit()
-        while self._queue and self._running < self._places:
+        while self._queue and self._running < self._places_now:
             tag, name = heappop(self._queue)
             payer = self._payers[name]
             payer.is_queued = False
@@ -142,15 +150,16 @@ class Admission:
             if not payer.waiting or (payer.waiting[0][1] and payer.running >= limit):
                 continue
             turn, takes_place = payer.waiting.popleft()
-            self._begin(payer, takes_place=takes_place)
-            turn.set_result(None)
+            turn.set_result(self._begin(payer, takes_place=takes_place))
             if payer.waiting:
                 self._push(name, payer)
 
-    def _begin(self, payer: _Payer, *, takes_place: bool) -> None:
-        self._tag = payer.tag = max(self._tag, payer.tag)
+    def _begin(self, payer: _Payer, *, takes_place: bool) -> int:
+        self._tag = max(self._tag, payer.tag)
+        payer.tag = self._tag + payer.expected
         payer.running += takes_place
         self._running += takes_place
+        return payer.expected
 
     def _push(self, name: str, payer: _Payer) -> None:
         if not payer.is_queued:
@@ -172,6 +181,6 @@ def _busy() -> RateLimited:
     return rate_limited(Quota(allowed=False, remaining=0, retry_after_s=_RETRY_AFTER_S), _BUSY)
 
 
-def _expire(turn: asyncio.Future[None]) -> None:
+def _expire(turn: asyncio.Future[int]) -> None:
     if not turn.done():
         turn.set_exception(TimeoutError())
