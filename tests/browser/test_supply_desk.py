@@ -102,3 +102,26 @@ async def test_the_operator_schedules_a_price(visit: Visit, services: Services, 
     await page.get_by_role("button", name="Schedule the price").click()
     await expect(page.get_by_role("status")).to_have_text("The price change is scheduled.")
     await check_page(page, "operator-bundle")
+
+
+async def test_the_operator_sees_what_registries_were_asked_for(visit: Visit, services: Services, world: World) -> None:
+    page = await enter(visit, services)
+    shop = Shop(services, world, ManualClock(utc_now()), Mode.TEST)
+    await shop.sell("wind", {"A": 1})
+    await shop.supply("A", 2021, 40)
+    for name in ("Ada", "Registry Drift", "Registry Lost"):
+        await shop.buy(await shop.account(name), 4 * TONNE, "wind")
+        await shop.work()
+    for _ in range(2):
+        await shop.execute("UPDATE registry_accounts SET next_look_at = now()")
+        await services.check_registries.run_once()
+    await page.goto(f"{visit.site}/operator/test/registries")
+    await expect(page.get_by_role("heading", name="Lots that differ")).to_be_visible()
+    await page.get_by_role("button", name="Settle, and supply").click()
+    await expect(page.get_by_label("Reason")).to_be_focused()
+    await check_page(page, "operator-registries")
+    await page.get_by_role("link", name="T-").last.click()
+    await expect(page.get_by_role("button", name="Look it up now")).to_be_visible()
+    await check_page(page, "operator-registry-request")
+    await page.get_by_role("button", name="Look it up now").click()
+    await expect(page.get_by_text("The request is looked up within seconds.")).to_be_visible()

@@ -234,6 +234,24 @@ class Story:
         )
         return (await self.fetch(paused), *words)
 
+    async def registry_account(self) -> Words:
+        account = (
+            "INSERT INTO registry_accounts (id, mode, adapter) VALUES ('sim-key', 'test', 'simulated') "
+            "ON CONFLICT (id) DO UPDATE SET mode = 'test' RETURNING id"
+        )
+        return (await self.fetch(account),)
+
+    async def registry_request(self) -> Words:
+        """A request without an answer."""
+        [account] = await self.registry_account()
+        request = (
+            "INSERT INTO registry_instructions (mode, id, registry_account, lot_id, holding_id, units, unit_count, "
+            "beneficiary, reference, state, in_doubt, recorded_at, sent_at, next_attempt_at) VALUES "
+            "('test', 'rin_1', $1, 'lot_1', 'lot_1', '1 to 2', 2, 'Ada', 'T-1', 'asked', 1, now(), now(), now()) "
+            "RETURNING id"
+        )
+        return (await self.fetch(request, account),)
+
     async def used_lot(self) -> Words:
         await self.services.allocate_orders.run_once()
         lot_id = await self.fetch(

@@ -63,7 +63,6 @@ NOT_AUDITED = {
     ),
     **dict.fromkeys(("login", "logout"), "changes nothing in the database: the token is kept in a file"),
     **dict.fromkeys(("record-run", "restore-test"), "records a run for the metrics"),
-    **dict.fromkeys(("registry check", "registry retry"), "the worker looks at once, as it would later"),
 }
 
 # Live invoices with tax wait for it.
@@ -150,6 +149,8 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "archive run": lambda story: story.old_partition(),
     "unit close": lambda story: story.open_unit(),
     "retirement import": lambda story: story.confirm_retirements(),
+    "registry check": lambda story: story.registry_account(),
+    "registry retry": lambda story: story.registry_request(),
     "registry settle": lambda story: story.paused_lot("--explained", "--reason", "A gift"),
     "lot invalidate": lambda story: story.used_lot(),
     "lot resolve": lambda story: story.invalid_lot(),

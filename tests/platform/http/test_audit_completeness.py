@@ -89,6 +89,8 @@ OF_ORDERS = {
 OF_SUPPLY_AUDITED = (
     *("/retirements/units/{unit_id}/close", "/imports/{import_id}/apply"),
     *(f"/supply/lots/{{lot_id}}/{step}" for step in ("withdraw", "invalidate", "resolve")),
+    *("/registries/accounts/{account_id}/check", "/registries/requests/{request_id}/retry"),
+    "/registries/lots/{lot_id}/settle",
     *(f"/catalogue/bundles/{{bundle_id}}/{step}" for step in ("price", "switch", "cancel-price")),
     *("/catalogue/pictures", "/catalogue/pictures/remove"),
 )

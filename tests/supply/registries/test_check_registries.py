@@ -67,7 +67,7 @@ async def test_nothing_is_noticed_in_a_day_without_a_difference(trial: Shop, uni
 
 def test_an_open_request_explains_exactly_its_units() -> None:
     def books(asked: int, **changes: int) -> list[LotBooks]:
-        facts = {"here_units": 10, "asked_units": asked, "explained_units": 0} | changes
+        facts = {"unit_grams": TONNE, "here_units": 10, "asked_units": asked, "explained_units": 0} | changes
         return [LotBooks("lot", "h", is_moving=False, **facts)]
 
     def there(count: int) -> list[Holding]:

@@ -18,7 +18,7 @@ from tonne.platform.http.route import Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.snapshot import Catalogues
-from tonne.supply.retirements.confirmations.work_list import IS_HELD
+from tonne.supply.retirements.confirmations.work_list import IS_FOR_DESK, IS_HELD
 from tonne.supply.stock.supply_cover import cover_of, read_sales
 
 # Counting stops here: a long list must not make the page slow.
@@ -47,6 +47,7 @@ HEADINGS = {
     Topic.INVOICES: TopicHeading("Invoices", "Invoices", "/money/invoices"),
     Topic.RETIREMENTS: TopicHeading("Retirements", "Retirement desk", "/retirements"),
     Topic.SUPPLY: TopicHeading("Supply", "Supply", "/supply"),
+    Topic.REGISTRIES: TopicHeading("Registries", "Registries", "/registries"),
     Topic.RATES: TopicHeading("Prices and exchange rates", "Catalogue and prices", "/catalogue"),
     Topic.WEBHOOKS: TopicHeading("Webhooks", "Jobs and queues", "/jobs"),
     Topic.MAILS: TopicHeading("Mails", "Mails given up", "/mails"),
@@ -58,6 +59,7 @@ OBJECT_PAGES = {
     "trf": "/money/transfers",
     "ret": "/money/returns",
     "rfd": "/money/refunds",
+    "rin": "/registries/requests",
     "dsp": "/money/disputes",
     "chg": "/money/payments",
     "lot": "/supply/lots",
@@ -75,8 +77,9 @@ _READY_TO_RETIRE = WaitingCheck(
     f"""
     SELECT format('parcel %s: %s t of project %s, since %s', parcel.id, trim_scale(parcel.quantity_grams / 1000000.0),
                   parcel.project_id, to_char(parcel.opened_at, 'YYYY-MM-DD HH24:MI')) AS "where"
-    FROM parcels parcel
-    WHERE parcel.mode = 'live' AND parcel.status = 'to_retire' AND parcel.opened_at < $1::timestamptz AND NOT {IS_HELD}
+    FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+    WHERE parcel.mode = 'live' AND parcel.status = 'to_retire' AND parcel.opened_at < $1::timestamptz
+      AND {IS_FOR_DESK} AND NOT {IS_HELD}
     ORDER BY parcel.opened_at, parcel.id
     """,  # noqa: S608 - a constant
     topic=Topic.RETIREMENTS,

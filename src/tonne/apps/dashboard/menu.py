@@ -82,6 +82,7 @@ OPERATOR_MENU: tuple[MenuGroup, ...] = (
         (
             MenuEntry("retirements", "Retirement desk", "/retirements"),
             MenuEntry("supply", "Supply", "/supply"),
+            MenuEntry("registries", "Registries", "/registries"),
             MenuEntry("catalogue", "Catalogue and prices", "/catalogue"),
         ),
     ),

@@ -27,6 +27,7 @@ from tonne.apps.backoffice.orders_page import OperatorJumpPage, OrdersOfAllPage
 from tonne.apps.backoffice.persons_page import PersonsPage
 from tonne.apps.backoffice.supply.facts_page import FactsPage
 from tonne.apps.backoffice.supply.lot_page import LotPage
+from tonne.apps.backoffice.supply.registries_page import RegistriesPage
 from tonne.apps.backoffice.supply.supply_page import SupplyPage
 from tonne.apps.backoffice.supply.work_list_page import RetirementDeskPage
 from tonne.apps.backoffice.today_page import TodayPage
@@ -103,7 +104,7 @@ def _supply_desk(parts: Parts) -> tuple[OperatorSection, ...]:
         FactsPage(*parts.page, imports).section(),
         CataloguePage(*parts.page, imports).section(),
         ImportPage(*parts.page, imports).section(),
-        *(page(*parts.page).section() for page in (LotPage, BundlePage, PicturesPage)),
+        *(page(*parts.page).section() for page in (LotPage, RegistriesPage, BundlePage, PicturesPage)),
     )
 
 

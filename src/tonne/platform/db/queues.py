@@ -206,6 +206,7 @@ class Topic(StrEnum):
     REFUNDS = "refunds"
     RETIREMENTS = "retirements"
     SUPPLY = "supply"
+    REGISTRIES = "registries"
     RATES = "rates"
     WEBHOOKS = "webhooks"
     MAILS = "mails"

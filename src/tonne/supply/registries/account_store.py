@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, columns, value_of
+from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.context import By, Mode, new_id
 from tonne.supply.registries.gateway import RegistryAccount
 
@@ -42,12 +42,12 @@ async def claim_accounts(tx: Connection, ids: Collection[str], now: datetime, ev
     return [row["id"] for row in await tx.fetch(CLAIM_ACCOUNTS, now, now + every, list(ids))]
 
 
-HASTEN_LOOK = "UPDATE registry_accounts SET next_look_at = '-infinity' WHERE id = $1 RETURNING id"
+HASTEN_LOOK = "UPDATE registry_accounts SET next_look_at = '-infinity' WHERE id = $1 RETURNING mode"
 
 
-async def hasten_look(tx: Connection, registry_account: str) -> bool:
-    """Compare the account at the next run of the job. False if there is none."""
-    return await tx.fetchval(HASTEN_LOOK, registry_account) is not None
+async def hasten_look(tx: Connection, registry_account: str) -> Mode | None:
+    """Compare the account at the next run of the job. Returns its mode, None if there is none."""
+    return optional(Mode, await tx.fetchval(HASTEN_LOOK, registry_account))
 
 
 class LotBooks(Struct, frozen=True):
@@ -58,6 +58,7 @@ class LotBooks(Struct, frozen=True):
 
     lot_id: str
     holding_id: str
+    unit_grams: int
     here_units: int
     asked_units: int
     explained_units: int
@@ -66,7 +67,7 @@ class LotBooks(Struct, frozen=True):
 
 # Retired grams are computed from those that are not: there are always few of them.
 READ_BOOKS = """
-SELECT lot.id AS lot_id, lot.holding_id,
+SELECT lot.id AS lot_id, lot.holding_id, lot.unit_grams,
        (lot.quantity_grams - lot.allocated_grams + coalesce(waiting.grams, 0)) / lot.unit_grams AS here_units,
        coalesce(busy.unit_count, 0) AS asked_units, coalesce(explained.units, 0)::bigint AS explained_units,
        EXISTS (SELECT FROM registry_instructions done
@@ -138,12 +139,18 @@ async def forget_drifts(tx: Connection, registry_account: str, lot_ids: Sequence
 
 
 NOTE_LOOK = """
-UPDATE registry_accounts SET looked_at = $2, problem = $3 WHERE id = $1
+UPDATE registry_accounts SET looked_at = $2, problem = NULL, here_grams = $3, there_grams = $4 WHERE id = $1
 """
+NOTE_PROBLEM = "UPDATE registry_accounts SET problem = $2 WHERE id = $1"
 
 
-async def note_look(tx: Connection, registry_account: str, looked_at: datetime, problem: str | None) -> None:
-    await tx.execute(NOTE_LOOK, registry_account, looked_at, problem)
+async def note_look(tx: Connection, account_id: str, looked_at: datetime, here_grams: int, there_grams: int) -> None:
+    await tx.execute(NOTE_LOOK, account_id, looked_at, here_grams, there_grams)
+
+
+async def note_problem(tx: Connection, account_id: str, problem: str) -> None:
+    """The account could not be read: the last look that worked stays."""
+    await tx.execute(NOTE_PROBLEM, account_id, problem)
 
 
 CLOSE_DRIFT = """
@@ -166,6 +173,8 @@ class AccountState(Struct, frozen=True):
     adapter: str
     looked_at: datetime | None
     problem: str | None
+    here_grams: int
+    there_grams: int
     open_requests: int
     asked_since: datetime | None
     drift_grams: int
@@ -173,6 +182,7 @@ class AccountState(Struct, frozen=True):
 
 LIST_ACCOUNTS = """
 SELECT account.id, account.mode, account.adapter, account.looked_at, account.problem,
+       account.here_grams, account.there_grams,
        (SELECT count(*) FROM registry_instructions busy
         WHERE busy.registry_account = account.id AND busy.closed_at IS NULL) AS open_requests,
        (SELECT min(sent_at) FROM registry_instructions busy

@@ -72,7 +72,7 @@ class CheckRegistries:
             holdings = await account.gateway.list_holdings()
         except NotRead as error:
             _log.warning("registry_not_read", registry_account=account.id, reason=str(error))
-            await self._database.commit(account_store.note_look, account.id, began, str(error)[:500])
+            await self._database.commit(account_store.note_problem, account.id, str(error)[:500])
             return []
         return await self._database.commit(self._compare, account, holdings, began)
 
@@ -85,7 +85,7 @@ class CheckRegistries:
         noted = await account_store.note_drifts(tx, account.mode, account.id, differences, now)
         still = [each.lot_id for each in books if each.lot_id not in differences and not each.is_moving]
         await account_store.forget_drifts(tx, account.id, still)
-        await account_store.note_look(tx, account.id, now, None)
+        await account_store.note_look(tx, account.id, now, *_balances(books, holdings))
         confirmed = [each for each in noted if each.confirmed_at == now]
         for drift in confirmed:
             await self._pause(tx, drift, now)
@@ -104,12 +104,19 @@ def compare(books: Sequence[LotBooks], holdings: Sequence[Holding]) -> dict[str,
     """The units that lots have here and not there. An open request explains exactly its units."""
     there: Counter[str] = Counter()
     for holding in holdings:
-        there[holding.id] += sum(last - first + 1 for first, last in holding.units)
+        there[holding.id] += holding.unit_count
     found = {
         lot.lot_id: lot.here_units - there[lot.holding_id] - lot.explained_units for lot in books if not lot.is_moving
     }
     asked: Mapping[str, int] = {lot.lot_id: lot.asked_units for lot in books}
     return {lot_id: units for lot_id, units in found.items() if units not in {0, asked[lot_id]}}
+
+
+def _balances(books: Sequence[LotBooks], holdings: Sequence[Holding]) -> tuple[int, int]:
+    """Grams here and there. All units of an account have one size."""
+    unit_grams = max((lot.unit_grams for lot in books), default=0)
+    here = sum(lot.here_units for lot in books) * unit_grams
+    return here, sum(holding.unit_count for holding in holdings) * unit_grams
 
 
 async def settle_lot(tx: Connection, lot_id: str, resolution: Resolution, *, reason: str, by: By) -> bool:

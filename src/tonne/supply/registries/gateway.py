@@ -89,6 +89,10 @@ class Holding(Struct, frozen=True):
     lot_id: str
     units: tuple[Numbers, ...]
 
+    @property
+    def unit_count(self) -> int:
+        return sum(last - first + 1 for first, last in self.units)
+
 
 class NotRead(Exception):
     """The registry could not be reached or understood; the message says why."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import asyncpg
 from msgspec import Struct
 
-from tonne.platform.db.database import Connection, columns, value_of
+from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.registries.gateway import Instruction
 from tonne.supply.registries.rules import CLOSED, RequestProgress
@@ -174,7 +174,8 @@ def _open(row: asyncpg.Record) -> Open:
 LIST_OPEN = f"""
 SELECT {_COLUMNS}, registry_instructions.unit_count, registry_instructions.recorded_at, registry_instructions.problem,
        registry_instructions.next_attempt_at, registry_instructions.closed_at
-FROM registry_instructions WHERE ($1::text IS NULL OR id = $1) AND (closed_at IS NULL OR id = $1)
+FROM registry_instructions
+WHERE ($1::text IS NULL OR id = $1) AND (closed_at IS NULL OR id = $1) AND ($2::mode IS NULL OR mode = $2)
 ORDER BY recorded_at LIMIT 1000
 """  # noqa: S608 - a constant
 
@@ -202,9 +203,11 @@ class ListedInstruction(Struct, frozen=True):
     problem: str | None
 
 
-async def list_open(connection: Connection, instruction_id: str | None = None) -> list[ListedInstruction]:
+async def list_open(
+    connection: Connection, instruction_id: str | None = None, mode: Mode | None = None
+) -> list[ListedInstruction]:
     """Open ones, oldest first; or one, open or closed."""
-    return [ListedInstruction(**row) for row in await connection.fetch(LIST_OPEN, instruction_id)]
+    return [ListedInstruction(**row) for row in await connection.fetch(LIST_OPEN, instruction_id, mode)]
 
 
 POSTPONE = "UPDATE registry_instructions SET next_attempt_at = $2 WHERE id = $1 AND closed_at IS NULL"
@@ -215,10 +218,10 @@ async def postpone(tx: Connection, instruction_id: str, until: datetime) -> None
 
 
 HASTEN = """
-UPDATE registry_instructions SET next_attempt_at = recorded_at WHERE id = $1 AND closed_at IS NULL RETURNING id
+UPDATE registry_instructions SET next_attempt_at = recorded_at WHERE id = $1 AND closed_at IS NULL RETURNING mode
 """
 
 
-async def hasten(tx: Connection, instruction_id: str) -> bool:
-    """Look an open instruction up now. False if it is closed."""
-    return await tx.fetchval(HASTEN, instruction_id) is not None
+async def hasten(tx: Connection, instruction_id: str) -> Mode | None:
+    """Look an open instruction up now. Returns its mode, None if it is not open."""
+    return optional(Mode, await tx.fetchval(HASTEN, instruction_id))

@@ -7,7 +7,8 @@ WAITING = (
         "registries answer within 15 minutes whether live credits are retired",
         "A registry was asked to retire credits, and it is not known whether it has.",
         "Nothing has to be done: Tonne looks the request up again, and never asks twice for the same credits. If it "
-        "stays so, look for the reference at the registry; `tonne registry requests` says what is known.",
+        "stays so, look for the reference at the registry; the page Registries and `tonne registry requests` say what "
+        "is known.",
         """
         SELECT format('request %s (%s) to %s: %s units of lot %s, asked at %s%s', id, reference, registry_account,
                       unit_count, lot_id, to_char(sent_at, 'YYYY-MM-DD HH24:MI'),
@@ -16,18 +17,18 @@ WAITING = (
         WHERE mode = 'live' AND state IN ('asked', 'pending') AND sent_at < $1::timestamptz - interval '15 minutes'
         ORDER BY sent_at
         """,
-        topic=Topic.RETIREMENTS,
+        topic=Topic.REGISTRIES,
     ),
     WaitingCheck(
         "no live lot is paused because its registry contradicts the books",
         "The registry shows other units than the books. Nothing is allocated from the lot.",
         "Compare the lot with the account at the registry. Correct or invalidate it with `tonne lot`, or resume it "
-        "with `tonne registry settle`.",
+        "on the page Registries or with `tonne registry settle`.",
         """
         SELECT format('lot %s: %s, since %s', id, pause_reason, to_char(paused_at, 'YYYY-MM-DD HH24:MI')) AS "where"
         FROM lots WHERE mode = 'live' AND paused_at IS NOT NULL AND invalidated_at IS NULL AND paused_at <= $1
         ORDER BY paused_at
         """,
-        topic=Topic.SUPPLY,
+        topic=Topic.REGISTRIES,
     ),
 )

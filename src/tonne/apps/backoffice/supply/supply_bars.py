@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tonne.platform.web.charts import Segment, stacked_bar
+from tonne.supply.registries.registry_reads import RegistrySupply
 from tonne.supply.stock.lots.lot_store import ListedLot
 from tonne.supply.stock.supply_reads import ProjectSupply
 
@@ -12,6 +13,8 @@ LABELS = {
     "free": "Free",
     "reserved": "Reserved",
     "allocated": "Allocated",
+    "asked": "Asked",
+    "doubt": "In doubt",
     "retired": "Retired",
     "invalid": "Invalid",
 }
@@ -35,6 +38,18 @@ def bar_of_project(supply: ProjectSupply) -> SupplyBar:
         free=supply.free_grams - supply.reserved_grams,
         reserved=supply.reserved_grams,
         allocated=supply.held_grams,
+        retired=supply.retired_grams,
+        invalid=supply.invalid_grams,
+    )
+
+
+def bar_of_registry(supply: RegistrySupply) -> SupplyBar:
+    return _bar(
+        free=supply.free_grams,
+        reserved=supply.reserved_grams,
+        allocated=supply.allocated_grams,
+        asked=supply.asked_grams,
+        doubt=supply.doubt_grams,
         retired=supply.retired_grams,
         invalid=supply.invalid_grams,
     )

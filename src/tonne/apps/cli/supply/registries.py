@@ -7,9 +7,10 @@ import click
 from tonne.apps.cli.database import ACTOR, run_in_transaction
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import check_text
-from tonne.supply.registries.account_store import AccountState, Resolution, hasten_look, list_accounts
+from tonne.supply.registries.account_store import AccountState, Resolution, list_accounts
 from tonne.supply.registries.check_registries import settle_lot
-from tonne.supply.registries.instruction_store import ListedInstruction, hasten, list_open
+from tonne.supply.registries.instruction_store import ListedInstruction, list_open
+from tonne.supply.registries.operate import check_account, retry_request
 
 ACCOUNTS: tuple[ValueColumn[AccountState], ...] = (
     *columns("id: account", "mode", "adapter", "looked_at: last look", "open_requests: open"),
@@ -63,7 +64,7 @@ def check(account: str) -> None:
 
     A lot that differs in two looks is paused.
     """
-    if not run_in_transaction(hasten_look, account):
+    if not run_in_transaction(check_account, account, by=ACTOR.now()):
         raise click.UsageError(f"There is no account {account}. `tonne registry list` shows all.")
     click.echo(f"The worker compares {account} within {_LOOK_S} seconds. `tonne registry list` shows the result.")
 
@@ -78,7 +79,7 @@ def retry(request_id: str) -> None:
 
     The registry is never asked for the same credits under another reference.
     """
-    if not run_in_transaction(hasten, request_id):
+    if not run_in_transaction(retry_request, request_id, by=ACTOR.now()):
         raise click.UsageError(f"No request {request_id} is open. `tonne registry requests` lists the open ones.")
     click.echo(f"The worker looks {request_id} up within seconds.")
 

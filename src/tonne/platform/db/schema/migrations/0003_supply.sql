@@ -514,6 +514,9 @@ CREATE TABLE registry_accounts (
     next_look_at  timestamptz NOT NULL DEFAULT '-infinity',
     looked_at     timestamptz,
     problem       text,
+    -- What is not retired by the books, and active at the registry, at the last look that worked.
+    here_grams    bigint NOT NULL DEFAULT 0,
+    there_grams   bigint NOT NULL DEFAULT 0,
     UNIQUE (id, mode),
     -- A simulated registry has no credits that anybody could buy.
     CHECK ((adapter = 'simulated') = (id LIKE 'sim-%')),

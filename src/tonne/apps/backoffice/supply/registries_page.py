@@ -1,0 +1,130 @@
+"""Registries: accounts, where the tonnes are, what was asked for, and lots that a registry shows otherwise."""
+
+from datetime import datetime, timedelta
+
+from tonne.apps.backoffice.jobs_page import spell_ago
+from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_registry
+from tonne.apps.backoffice.supply.work_list_store import list_parcel_orders_any_account
+from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
+from tonne.platform.db.database import Connection
+from tonne.platform.http.route import Response
+from tonne.platform.web.render import see_other
+from tonne.supply.registries.account_store import AccountState, Resolution, list_accounts
+from tonne.supply.registries.check_registries import LOOK_EVERY, settle_lot
+from tonne.supply.registries.instruction_store import ListedInstruction, list_open, list_parcels_any_account
+from tonne.supply.registries.operate import check_account, retry_request
+from tonne.supply.registries.registry_reads import list_differing, list_registries_any_account
+
+REQUESTS_SHOWN = 50
+# An account that was compared before this needs a look: the worker compares it every five minutes.
+STALE_AFTER = 3 * LOOK_EVERY
+IN_DOUBT_AFTER = timedelta(minutes=1)
+PAGE = "/registries"
+REQUEST = f"{PAGE}/requests/{{request_id}}"
+
+
+class RegistriesPage(DashboardPage, frozen=True):
+    def section(self) -> OperatorSection:
+        return OperatorSection(
+            pages={PAGE: self.show, REQUEST: self.show_request},
+            forms={
+                f"{PAGE}/accounts/{{account_id}}/check": self.check,
+                f"{REQUEST}/retry": self.retry,
+                f"{PAGE}/lots/{{lot_id}}/settle": self.settle,
+            },
+        )
+
+    async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        now = self.clock()
+        async with self.database.connection() as connection:
+            registries = await list_registries_any_account(connection, viewer.mode)
+            accounts = [each for each in await list_accounts(connection) if each.mode is viewer.mode]
+            requests = await list_open(connection, mode=viewer.mode)
+            lots = await list_differing(connection, viewer.mode)
+        return self.layout.page(
+            viewer,
+            "operator_registries.html",
+            form,
+            registries=[(each, bar_of_registry(each)) for each in registries],
+            accounts=[(each, state_of(each, now)) for each in accounts],
+            requests=[(each, request_state(each, now)) for each in requests[:REQUESTS_SHOWN]],
+            request_count=len(requests),
+            lots=lots,
+            labels=LABELS,
+            ago=lambda at: spell_ago(at, now),
+            entered=form or Form(),
+            chosen=form.value("lot") if form else "",
+        )
+
+    async def show_request(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
+        now = self.clock()
+        async with self.database.connection() as connection:
+            request = await self._request(connection, viewer)
+            parcels = await list_parcels_any_account(connection, viewer.mode, [request.id])
+            orders = await list_parcel_orders_any_account(connection, viewer.mode, list(parcels))
+        return self.layout.page(
+            viewer,
+            "operator_registry_request.html",
+            form,
+            request=request,
+            state=request_state(request, now),
+            orders=list({each.order_id: each for each in orders}.values()),
+        )
+
+    async def check(self, viewer: OperatorViewer, _: Form) -> Response:
+        async with self.database.transaction() as tx:
+            accounts = {each.id: each for each in await list_accounts(tx) if each.mode is viewer.mode}
+            account = existing(accounts.get(viewer.request.path("account_id")))
+            await check_account(tx, account.id, by=viewer.actor.at(self.clock()))
+        return see_other(f"{viewer.base}{PAGE}?done=registry_checked")
+
+    async def retry(self, viewer: OperatorViewer, form: Form) -> Response:
+        async with self.database.transaction() as tx:
+            request = await self._request(tx, viewer)
+            is_open = await retry_request(tx, request.id, by=viewer.actor.at(self.clock()))
+        if not is_open:
+            form.fail("", "The request has its result. Nothing is left to look up.")
+            return await self.show_request(viewer, form)
+        self.notifier.notify()
+        return see_other(f"{viewer.base}{REQUEST.format(request_id=request.id)}?done=registry_retried")
+
+    async def settle(self, viewer: OperatorViewer, form: Form) -> Response:
+        lot_id = viewer.request.path("lot_id")
+        existing(
+            next((each for each in await self.database.run(list_differing, viewer.mode) if each.id == lot_id), None)
+        )
+        resolution = form.choice("resolution", Resolution, "Choose what became of the difference.")
+        reason = form.text("reason", "Say why, in a sentence.", longest=500)
+        if resolution is None or form.faults:
+            return await self.show(viewer, form)
+        by = viewer.actor.at(self.clock())
+        await self.database.commit(settle_lot, lot_id, resolution, reason=reason, by=by)
+        self.notifier.notify()
+        return see_other(f"{viewer.base}{PAGE}?done=registry_settled")
+
+    async def _request(self, connection: Connection, viewer: OperatorViewer) -> ListedInstruction:
+        found = await list_open(connection, viewer.request.path("request_id"), viewer.mode)
+        return existing(found[0] if found else None)
+
+
+def state_of(account: AccountState, now: datetime) -> tuple[str, str]:
+    """In words, and the kind of the badge."""
+    if account.problem is not None:
+        return "Cannot be read", "bad"
+    if account.drift_grams:
+        return "Contradicts the books", "bad"
+    if account.looked_at is None:
+        return "Not compared yet", "warn"
+    if now - account.looked_at > STALE_AFTER:
+        return "Not compared lately", "warn"
+    return "Agrees with the books", ""
+
+
+def request_state(request: ListedInstruction, now: datetime) -> tuple[str, str]:
+    """In words, and the kind of the badge."""
+    if request.state == "asked":
+        is_late = request.sent_at is not None and now - request.sent_at > IN_DOUBT_AFTER
+        return ("In doubt", "warn") if is_late else ("Asked", "")
+    names = {"recorded": "To be asked", "pending": "Pending at the registry", "retired": "Retired"}
+    return names.get(request.state, "Refused"), "bad" if request.state == "declined" else ""

@@ -1,0 +1,85 @@
+"""What the operator's page about registries reads."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import Mode, replace
+from tonne.supply.stock.supply_reads import list_supply_any_account
+
+
+class RegistrySupply(Struct, frozen=True, kw_only=True):
+    """Where the tonnes of a registry are. `free_grams` are not reserved; `allocated_grams` are not asked for yet.
+
+    In doubt is what a registry was asked for without an answer.
+    """
+
+    registry: str
+    free_grams: int = 0
+    reserved_grams: int = 0
+    allocated_grams: int = 0
+    asked_grams: int = 0
+    doubt_grams: int = 0
+    retired_grams: int = 0
+    invalid_grams: int = 0
+
+
+READ_ASKED = """
+SELECT project.registry, (sum(parcel.quantity_grams) FILTER (WHERE request.state <> 'asked'))::bigint AS asked,
+       (sum(parcel.quantity_grams) FILTER (WHERE request.state = 'asked'))::bigint AS doubt
+FROM parcels parcel
+JOIN registry_instructions request ON request.id = parcel.instruction_id
+JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
+WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND parcel.invalidated_at IS NULL
+GROUP BY project.registry
+"""
+
+
+async def list_registries_any_account(connection: Connection, mode: Mode) -> list[RegistrySupply]:
+    """By name."""
+    found: dict[str, RegistrySupply] = {}
+    for each in await list_supply_any_account(connection, mode):
+        old = found.get(each.registry) or RegistrySupply(registry=each.registry)
+        found[each.registry] = replace(
+            old,
+            free_grams=old.free_grams + each.free_grams - each.reserved_grams,
+            reserved_grams=old.reserved_grams + each.reserved_grams,
+            allocated_grams=old.allocated_grams + each.held_grams,
+            retired_grams=old.retired_grams + each.retired_grams,
+            invalid_grams=old.invalid_grams + each.invalid_grams,
+        )
+    for row in await connection.fetch(READ_ASKED, mode):
+        old, asked, doubt = found[row["registry"]], row["asked"] or 0, row["doubt"] or 0
+        left = old.allocated_grams - asked - doubt
+        found[old.registry] = replace(old, allocated_grams=left, asked_grams=asked, doubt_grams=doubt)
+    return [found[name] for name in sorted(found)]
+
+
+class DifferingLot(Struct, frozen=True):
+    """`units` are in the books and not at the registry; fewer than none: the other way round."""
+
+    id: str
+    registry_account: str | None
+    serial: str
+    unit_grams: int
+    paused_at: datetime | None
+    pause_reason: str | None
+    units: int | None
+    seen_at: datetime | None
+
+
+LIST_DIFFERING = """
+SELECT lot.id, lot.registry_account, lot.serial, lot.unit_grams, lot.paused_at, lot.pause_reason, drift.units,
+       drift.seen_at
+FROM lots lot
+LEFT JOIN registry_drifts drift
+       ON drift.mode = lot.mode AND drift.lot_id = lot.id AND drift.closed_at IS NULL AND drift.confirmed_at IS NOT NULL
+WHERE lot.mode = $1 AND (lot.paused_at IS NOT NULL OR drift.id IS NOT NULL)
+ORDER BY coalesce(lot.paused_at, drift.seen_at), lot.id LIMIT 100
+"""
+
+
+async def list_differing(connection: Connection, mode: Mode) -> list[DifferingLot]:
+    """Lots that are paused, or whose registry contradicts the books, oldest first."""
+    return [DifferingLot(**row) for row in await connection.fetch(LIST_DIFFERING, mode)]
