@@ -67,6 +67,7 @@ ACROSS_ACCOUNTS = {
     "supply/certificates/proofs/statement_source.py": "a job of the worker",
     "supply/certificates/proofs/read_proofs.py": "finds a certificate by its number, a secret",
     "supply/retirements/allocate_orders.py": "a job of the worker",
+    "supply/registries/registry_reads.py": "for the operator: where the credits of a registry are",
     "supply/registries/retire_units.py": "a job of the worker: a retirement may be for several accounts",
     "supply/registries/check_registries.py": "a job of the worker: a registry knows no accounts",
     "supply/registries/book_answer.py": "a job of the worker: a retirement may be for several accounts",

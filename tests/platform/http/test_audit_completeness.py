@@ -62,13 +62,8 @@ OF_OPERATORS = (
 OF_USERS = (
     *("sign-in", "code", "sign-out", "password/{token}", "invitations/{token}", "you/password"),
     *("you/second-factor/enable", "you/second-factor/codes", "you/second-factor/disable"),
-    *(
-        "passkey",
-        "code/passkey",
-        "you/passkeys",
-        "you/passkeys/{passkey_id}/rename",
-        "you/passkeys/{passkey_id}/remove",
-    ),
+    *("passkey", "code/passkey", "you/passkeys"),
+    *(f"you/passkeys/{{passkey_id}}/{step}" for step in ("rename", "remove")),
     *("you/sessions/end", "you/sessions/{session_id}/end", "you/tokens", "you/tokens/{token_id}/revoke"),
 )
 BASES = tuple(
@@ -89,7 +84,7 @@ OF_ORDERS = {
 OF_SUPPLY_AUDITED = (
     *("/retirements/units/{unit_id}/close", "/imports/{import_id}/apply"),
     *(f"/supply/lots/{{lot_id}}/{step}" for step in ("withdraw", "invalidate", "resolve")),
-    *("/registries/accounts/{account_id}/check", "/registries/requests/{request_id}/retry"),
+    *(f"/registries/{step}" for step in ("accounts/{account_id}/check", "requests/{request_id}/retry")),
     "/registries/lots/{lot_id}/settle",
     *(f"/catalogue/bundles/{{bundle_id}}/{step}" for step in ("price", "switch", "cancel-price")),
     *("/catalogue/pictures", "/catalogue/pictures/remove"),
