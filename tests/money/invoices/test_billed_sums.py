@@ -21,7 +21,7 @@ _TERMS = (
 GROUPS = 100
 
 
-def _bill(orders: list[list[tuple[int, int, int]]], tax: TaxTerms = NO_TAX) -> BilledSums:
+def _bill(orders: list[list[tuple[int, int, int]]], tax: TaxTerms = NO_TAX, charged: int = 1) -> BilledSums:
     """Orders as lines of grams and prices."""
     grams: dict[tuple[int, int], int] = {}
     for order in orders:
@@ -34,7 +34,7 @@ def _bill(orders: list[list[tuple[int, int, int]]], tax: TaxTerms = NO_TAX) -> B
         )
         for order in orders
     ]
-    return sum_billed(lines, exact, tax)
+    return sum_billed(lines, exact, tax, unit=charged)
 
 
 def test_orders_of_a_kilogram_are_not_rounded_one_by_one() -> None:
@@ -50,12 +50,20 @@ def test_the_sum_costs_no_more_than_one_order_of_all() -> None:
     assert (sums.fee_minor, sums.allowance_minor, sums.net_minor) == (0, 1, 2)
 
 
+def test_what_a_card_pays_is_rounded_down_to_its_unit() -> None:
+    """As the price of an order that a card pays alone: net amount and tax are both multiples of the unit."""
+    orders = [[(1_000_000, 1265, 1406)], [(123_456, 1265, 1406)]]
+    sums = _bill(orders, _TERMS[1], charged=10)
+    assert (sums.allowance_minor, sums.net_minor, sums.tax_minor) == (9, 1570, 300)
+    assert [share.net_minor for share in sums.shares] == [1401, 169]
+
+
 def test_dust_costs_nothing() -> None:
     assert _bill([[(1, 1265, 1406)]] * 3, _TERMS[1]).net_minor == 0
 
 
-def _faults(orders: list[list[tuple[int, int, int]]], tax: TaxTerms) -> list[str]:
-    sums = _bill(orders, tax)
+def _faults(orders: list[list[tuple[int, int, int]]], tax: TaxTerms, charged: int) -> list[str]:
+    sums = _bill(orders, tax, charged)
     exact = [sum(mass * gross for mass, _, gross in order) for order in orders]
     lines = {(unit, gross) for order in orders for _, unit, gross in order}
     costs = [ceil(each, 10**6) for each in exact]
@@ -67,9 +75,12 @@ def _faults(orders: list[list[tuple[int, int, int]]], tax: TaxTerms) -> list[str
         "fees sum": sum(each.fee_minor for each in sums.shares) == min(sums.fee_minor, sums.net_minor),
         "tax once": sum(each.tax_minor for each in sums.shares)
         == sums.tax_minor
-        == tax_on(sums.net_minor, tax.treatment, tax.rate),
+        == tax_on(sums.net_minor, tax.treatment, tax.rate, unit=charged),
+        "a card can be charged": (sums.net_minor + sums.tax_minor) % charged == 0,
         "at most as one order": sums.net_minor <= ceil(sum(exact), 10**6),
-        "close to the exact sum": abs(sum(exact) - sums.net_minor * 10**6) <= (len(lines) + 1) * 500_000,
+        "close to the exact sum": -(len(lines) + 1) * 500_000
+        <= sum(exact) - sums.net_minor * 10**6
+        <= (len(lines) + 1) * 500_000 + (charged - 1) * 10**6,
         "fee rounded once": sums.fee_minor
         == half_up(sum(mass * (gross - unit) for order in orders for mass, unit, gross in order), 10**6),
     }
@@ -80,7 +91,7 @@ def _faults(orders: list[list[tuple[int, int, int]]], tax: TaxTerms) -> list[str
 def test_the_shares_of_any_orders_fit_the_sums(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - not a secret
     for _ in range(GROUPS):
-        tax, most = chance.choice(_TERMS), chance.choice((1, 3, 20))
+        tax, most, charged = chance.choice(_TERMS), chance.choice((1, 3, 20)), chance.choice((1, 1, 10, 100))
         orders = [
             [
                 (chance.choice(_GRAMS) * chance.randint(1, 9), *chance.choice(_PRICES))
@@ -88,4 +99,4 @@ def test_the_shares_of_any_orders_fit_the_sums(seed: int) -> None:
             ]
             for _ in range(chance.randint(1, most))
         ]
-        assert _faults(orders, tax) == []
+        assert _faults(orders, tax, charged) == []

@@ -40,7 +40,6 @@ async def pay_by_card(tx: Connection, invoice: Invoice, account_id: str, now: da
     scope = Scope(invoice.organisation_id, account_id, invoice.mode)
     advances = await store.advances_by_itself(tx, scope)
     await insert_card_invoice(tx, CardInvoice(scope, invoice.id), now if advances else None)
-    await _round_down(tx, invoice, by=ACTOR.at(now))
 
 
 async def open_invoice_charge(
@@ -114,7 +113,7 @@ async def stop_charging(tx: Connection, invoice: Invoice) -> None:
 
 
 async def _round_down(tx: Connection, invoice: Invoice, *, by: By) -> None:
-    """Credit what is below the unit in which cards are charged. It is at most 9 thousandths, or 0.99 ariary."""
+    """Credit what is below the unit in which cards are charged: a part of the invoice was credited since its issue."""
     rest = invoice.due_minor % charge_unit(invoice.currency)
     if rest == 0:
         return

@@ -52,7 +52,8 @@ class OrderShare(Struct, frozen=True):
 class BilledSums(Struct, frozen=True):
     """The lines and the fee, less the allowance, are the net amount. The shares sum to the net amount and to the tax.
 
-    The allowance keeps the net amount from exceeding what one order of all this would cost.
+    The allowance keeps the net amount from exceeding what one order of all this would cost, and rounds it down to what
+    cards are charged in.
     """
 
     fee_minor: int
@@ -62,19 +63,22 @@ class BilledSums(Struct, frozen=True):
     shares: list[OrderShare]
 
 
-def sum_billed(lines: Sequence[SummedLine], orders: Sequence[ExactOrder], tax: TaxTerms) -> BilledSums:
+def sum_billed(
+    lines: Sequence[SummedLine], orders: Sequence[ExactOrder], tax: TaxTerms, *, unit: int = 1
+) -> BilledSums:
     """The sums of all orders with one treatment and rate, and the shares in the order of `orders`.
 
-    No share exceeds what its order costs alone, rounded up.
+    No share exceeds what its order costs alone, rounded up. Net amount and tax are multiples of `unit`, so that a card
+    can be charged their sum.
     """
     exact_cost = sum(line.exact_cost for line in lines)
     if exact_cost != sum(order.exact_cost for order in orders):
         raise ValueError("the lines are not those of the orders")
     fee_minor = half_up(sum(line.exact_fee for line in lines), GRAMS_PER_TONNE)
     rounded_minor = sum(line.amount_minor for line in lines) + fee_minor
-    net_minor = min(rounded_minor, ceil(exact_cost, GRAMS_PER_TONNE))
+    net_minor = min(rounded_minor, ceil(exact_cost, GRAMS_PER_TONNE)) // unit * unit
     nets = _divide_net(net_minor, [order.exact_cost for order in orders])
-    tax_minor = tax_on(net_minor, tax.treatment, tax.rate)
+    tax_minor = tax_on(net_minor, tax.treatment, tax.rate, unit=unit)
     taxes = apportion(tax_minor, nets) if net_minor else [0] * len(nets)
     fees = _divide_fee(min(fee_minor, net_minor), [order.exact_fee for order in orders], nets)
     return BilledSums(
@@ -97,10 +101,10 @@ def _divide_net(net_minor: int, exact_costs: Sequence[int]) -> list[int]:
         return parts
     by_size = sorted(range(len(parts)), key=parts.__getitem__, reverse=True)
     while left:
+        by_size = [i for i in by_size if parts[i]]
         for i in by_size[:-left]:
             parts[i] -= 1
             left += 1
-        by_size = [i for i in by_size if parts[i]]
     return parts
 
 

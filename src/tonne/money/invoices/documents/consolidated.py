@@ -54,8 +54,8 @@ class DividedSums(msgspec.Struct, frozen=True):
         return sum(group.sums.tax_minor for group in self.groups)
 
 
-def divide_sums(orders: Sequence[OrderToBill], lines: Sequence[LineTotal]) -> DividedSums:
-    """`lines` are those of all these orders. The shares are in the order of `orders`."""
+def divide_sums(orders: Sequence[OrderToBill], lines: Sequence[LineTotal], *, unit: int = 1) -> DividedSums:
+    """`lines` are those of all these orders. The shares are in the order of `orders`, the sums multiples of `unit`."""
     members: dict[tuple[TaxTreatment, Fraction], list[int]] = defaultdict(list)
     for position, order in enumerate(orders):
         members[order.treatment, order.rate].append(position)
@@ -64,7 +64,7 @@ def divide_sums(orders: Sequence[OrderToBill], lines: Sequence[LineTotal]) -> Di
         terms = TaxTerms(*key)
         own = [line for line in lines if (line.treatment, line.rate) == key]
         exact = [ExactOrder(orders[position].exact_cost, orders[position].exact_fee) for position in positions]
-        sums = sum_billed(own, exact, terms)
+        sums = sum_billed(own, exact, terms, unit=unit)
         groups.append(TaxGroup(terms, own, sums))
         shares |= zip(positions, sums.shares, strict=True)
     return DividedSums(groups, [shares[position] for position in range(len(orders))])

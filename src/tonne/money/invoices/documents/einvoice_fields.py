@@ -4,7 +4,6 @@ from decimal import Decimal
 
 from tonne.money.invoices.documents.positions import is_electronic, order_number_of, parts_of
 from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceSeller, PostalAddress
-from tonne.platform.values.amounts import DECIMALS, charge_unit
 from tonne.platform.values.einvoice import EInvoiceFormat, can_receive
 
 _NOWHERE = PostalAddress("")
@@ -71,9 +70,6 @@ def check_record(record: InvoiceRecord) -> None:
         wrong.append("the lines of tax are not the net amount")
     if record.taxes and sum((each.tax for each in parts.taxes), Decimal(0)) != totals.tax:
         wrong.append("the tax is not that of the groups")
-    rounding_minor = totals.rounding.scaleb(DECIMALS[record.currency])
-    if not -charge_unit(record.currency) < rounding_minor <= 0 or totals.due < 0:
-        wrong.append(f"{totals.due} would be due")
     # What corrects a document has the parties of that, and must not wait: money may have gone back already.
     is_first = record.corrects is None
     if is_first and record.mode == "live" and record.einvoice is not None and is_electronic(record):

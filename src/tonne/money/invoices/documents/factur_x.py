@@ -221,8 +221,6 @@ def _add_totals(settlement: etree._Element, record: InvoiceRecord, totals: XmlTo
     add_amount(summation, "ram:TaxTotalAmount", totals.tax).set("currencyID", record.currency)
     if record.home is not None:
         add_amount(summation, "ram:TaxTotalAmount", record.home.tax).set("currencyID", record.home.currency)
-    if totals.rounding:
-        add_amount(summation, "ram:RoundingAmount", totals.rounding)
     add_amount(summation, "ram:GrandTotalAmount", totals.total)
     if record.paid_on is not None:
         add_amount(summation, "ram:TotalPrepaidAmount", totals.prepaid)

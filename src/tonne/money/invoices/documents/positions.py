@@ -62,7 +62,7 @@ class XmlTax(Struct, frozen=True):
 
 
 class XmlTotals(Struct, frozen=True):
-    """`due` is what is to be paid: the total less `prepaid`, with `rounding`, which is never above zero."""
+    """`due` is what is to be paid: the total less `prepaid`."""
 
     lines: Decimal
     allowances: Decimal
@@ -70,7 +70,6 @@ class XmlTotals(Struct, frozen=True):
     tax: Decimal
     total: Decimal
     prepaid: Decimal
-    rounding: Decimal
     due: Decimal
 
 
@@ -163,7 +162,6 @@ def _tax_groups(
 def _totals(record: InvoiceRecord, positions: Sequence[XmlPosition], allowances: Sequence[XmlAllowance]) -> XmlTotals:
     lines, allowed, total = _sum(positions), _sum(allowances), Decimal(record.total)
     prepaid = Decimal(0) if record.paid_on is None else total
-    rounding = Decimal(record.rounding or 0)
     return XmlTotals(
         lines,
         allowed,
@@ -171,8 +169,7 @@ def _totals(record: InvoiceRecord, positions: Sequence[XmlPosition], allowances:
         sum((Decimal(each.tax) for each in record.taxes), Decimal(0)),
         total,
         prepaid,
-        rounding,
-        total - prepaid + rounding,
+        total - prepaid,
     )
 
 

@@ -209,8 +209,6 @@ class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
     order_count: int = 1
     # What the orders of the annex cost as they were placed, without tax: each was rounded up.
     placed_total: str | None = None
-    # Negative: what is not asked for of the total, because a card cannot be charged so exactly.
-    rounding: str | None = None
 
 
 class Closing(msgspec.Struct, frozen=True):

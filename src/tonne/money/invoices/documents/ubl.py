@@ -212,8 +212,6 @@ def _add_totals(root: etree._Element, record: InvoiceRecord, totals: XmlTotals) 
         _add_amount(total, "cbc:AllowanceTotalAmount", totals.allowances, currency)
     if totals.prepaid:
         _add_amount(total, "cbc:PrepaidAmount", totals.prepaid, currency)
-    if totals.rounding:
-        _add_amount(total, "cbc:PayableRoundingAmount", totals.rounding, currency)
     _add_amount(total, "cbc:PayableAmount", totals.due, currency)
 
 

@@ -287,7 +287,8 @@ async def _bill_orders(
     group = await billing_store.lock_group_any_account(tx, group_id)
     orders = await billing_store.list_unbilled(tx, keys)
     found = [order.key for order in orders]
-    sums = divide_sums(orders, await billing_store.sum_lines(tx, found))
+    unit = charge_unit(group.currency) if group.is_paid_by_card else 1
+    sums = divide_sums(orders, await billing_store.sum_lines(tx, found), unit=unit)
     invoice = None
     if orders and not sums.net_minor:
         await _close_or_postpone(tx, group, orders, sums, now)

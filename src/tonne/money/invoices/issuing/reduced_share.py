@@ -5,7 +5,8 @@ from msgspec import Struct
 from tonne.money.invoices.documents.billed_sums import ExactOrder, OrderShare, SummedLine, sum_billed
 from tonne.money.invoices.model import Invoice
 from tonne.platform.db.database import Connection
-from tonne.platform.values.amounts import TaxTerms
+from tonne.platform.values.amounts import TaxTerms, charge_unit
+from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.store import tax_columns
 
@@ -43,4 +44,5 @@ async def share_of_reduced(tx: Connection, invoice: Invoice, reduced: Order) -> 
     lines = [SummedLine(mass, each.unit_price_minor, each.gross_unit_price_minor) for each, mass in grams.items()]
     orders = [ExactOrder(int(row["exact_cost"]), int(row["exact_fee"])) for row in await tx.fetch(LIST_OTHERS, *others)]
     own = ExactOrder(reduced.exact_cost, reduced.exact_fee)
-    return sum_billed(lines, [own, *orders], TaxTerms(reduced.tax.treatment, reduced.tax.rate)).shares[0]
+    unit = charge_unit(invoice.currency) if invoice.payment_method is PaymentMethod.CARD else 1
+    return sum_billed(lines, [own, *orders], TaxTerms(reduced.tax.treatment, reduced.tax.rate), unit=unit).shares[0]

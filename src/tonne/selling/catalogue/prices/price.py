@@ -11,7 +11,7 @@ from tonne.platform.values.amounts import TaxTreatment, charge_unit, largest_net
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.language import N_
 from tonne.platform.values.message_values import MoneyValue
-from tonne.selling.accounts.model import Terms
+from tonne.selling.accounts.model import PaymentMethod, Terms
 from tonne.selling.catalogue import errors, selection
 from tonne.selling.catalogue.model import Catalogue
 from tonne.selling.catalogue.prices.pricing import (
@@ -166,7 +166,8 @@ def _net_value(value_minor: int, terms: Terms) -> int:
     is_collected = terms.is_charged_alone and value_minor < terms.collect_below_minor
     if treatment is TaxTreatment.STANDARD and (terms.is_billed_together or is_collected):
         # The order's share of the tax of an invoice may be a unit more than the tax on the order alone.
-        value_minor = max(0, value_minor - unit)
+        is_charged = terms.payment_method is PaymentMethod.CARD
+        value_minor = max(0, value_minor - (charge_unit(terms.currency) if is_charged else unit))
     return largest_net(value_minor, treatment, rate, unit=unit)
 
 
