@@ -115,12 +115,20 @@ async def _unbilled(desk: Desk) -> str:
         "exact_cost) SELECT 'bgr_1', organisation_id, mode, currency, 'monthly', 0, 1, total_cost_minor FROM orders"
     )
     await desk.execute(
-        "INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, "
-        "total_minor, exact_cost, exact_fee) SELECT account_id, id, 'bgr_1', 'x', $1, quantity_grams, "
-        "total_cost_minor, total_cost_minor, 0 FROM orders",
+        "INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, joins_at, "
+        "quantity_grams, total_minor, exact_cost, exact_fee) SELECT account_id, id, 'bgr_1', 'x', $1, $1, "
+        "quantity_grams, total_cost_minor, total_cost_minor, 0 FROM orders",
         desk.clock(),
     )
     return order.scope.organisation_id
+
+
+async def _unjoined(desk: Desk) -> str:
+    await _unbilled(desk)
+    await desk.execute("UPDATE unbilled_orders SET group_id = NULL")
+    await desk.execute("DELETE FROM billing_groups")
+    order_id: str = await desk.fetchval("SELECT id FROM orders")
+    return order_id
 
 
 async def _fulfilled_on_credit(desk: Desk) -> str:
@@ -324,6 +332,7 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (unpriced, timedelta(hours=1), "live orders get a price within an hour"),
     # Since 1 November, 9:00.
     (_unbilled, timedelta(days=29, hours=17), "live consolidated invoices are issued within an hour"),
+    (_unjoined, timedelta(hours=1), "live consolidated invoices are issued within an hour"),
     (
         _fulfilled_on_credit,
         timedelta(days=44, hours=15),

@@ -100,13 +100,15 @@ class SmallOrders(CardScene):
 
 
 @asynccontextmanager
-async def small_orders(database: Database, settings: Settings, world: World) -> AsyncIterator[SmallOrders]:
+async def small_orders(
+    database: Database, settings: Settings, world: World, kind: type[SmallOrders] = SmallOrders
+) -> AsyncIterator[SmallOrders]:
     """On 1 January, with an administrator and a good card that has paid before."""
     async with fake_stripe_cards() as stripe:
         live = msgspec.structs.replace(settings, **SELLER, stripe_secret_key=LIVE_KEY, stripe_api_base=stripe.url)
         clock = ManualClock(datetime(2026, 1, 1, 9, tzinfo=UTC))
         services = Services(database, live, clock)
-        scene = SmallOrders(services, world.ours_live, clock, stripe)
+        scene = kind(services, world.ours_live, clock, stripe)
         async with database.transaction() as tx:
             await add_admin(tx, scene.scope.organisation_id, "ada@ours.test", clock.now)
         await scene.store()

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -20,6 +21,7 @@ from tonne.platform.values.context import Mode
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import PaymentMethod, SmallCardOrders
 from tonne.selling.accounts.organisations.change_billing import BillingChange
+from tonne.selling.orders.mails.order_links import LinkedOrder, order_urls
 from tonne.selling.orders.model import Order
 
 # The card is charged again after these.
@@ -112,7 +114,15 @@ async def test_a_shop_with_three_parcels_a_month_for_a_year(shop: SmallOrders) -
     await shop.check_invariants()
 
 
-async def test_a_declined_collection_is_paid_by_transfer(shop: SmallOrders) -> None:
+async def _page(scene: SmallOrders, browser: httpx.AsyncClient, order: Order) -> str:
+    linked, settings = LinkedOrder(order.scope, order.id), scene.services.settings
+    async with scene.database.transaction() as tx:
+        url = (await order_urls(tx, [linked], settings=settings, now=scene.clock()))[order.id]
+    assert url is not None
+    return " ".join((await browser.get(url)).text.split())
+
+
+async def test_a_declined_collection_is_paid_by_transfer(shop: SmallOrders, browser: httpx.AsyncClient) -> None:
     await shop.prove()
     shop.clock.advance(hours=1)
     delivered = [await shop.parcel(LARGEST) for _ in range(5)]
@@ -126,6 +136,7 @@ async def test_a_declined_collection_is_paid_by_transfer(shop: SmallOrders) -> N
     await shop.run()
     assert await _state(shop, beyond) == ("placed", UNPAID, "collection_pending")
     [invoice] = await shop.invoices()
+    assert "is charged to your card together with other orders" in await _page(shop, browser, delivered[0])
     meanwhile = await shop.parcel()
     for delay in RETRIES:
         await shop.run()
@@ -140,6 +151,9 @@ async def test_a_declined_collection_is_paid_by_transfer(shop: SmallOrders) -> N
     assert await shop.fetchval("SELECT count(*) FROM refunds") == 0
     [owed] = await shop.open_invoices()
     assert 0 < owed < invoice["total_minor"]
+    page = await _page(shop, browser, delivered[0])
+    assert f"invoice {invoice['reference']} bills it with other orders, and can be paid by bank transfer" in page
+    assert "is charged to your card" not in page
     await shop.post_entries()
     await shop.check_invariants()
     # Until it is paid, nothing is fulfilled first.

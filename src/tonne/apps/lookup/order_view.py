@@ -18,7 +18,7 @@ from tonne.channels.webhooks.timeline import EventDelivery, list_deliveries, web
 from tonne.money.cards.stored_cards.card_problem_store import list_declined, list_to_confirm
 from tonne.money.cards.timeline import charge_timeline
 from tonne.money.invoices import timeline
-from tonne.money.invoices.issuing.billing_store import find_group_of
+from tonne.money.invoices.issuing.billing_store import find_waiting
 from tonne.money.invoices.issuing.collect_orders import is_above_credit_limit
 from tonne.money.invoices.issuing.issue_invoices import find_held_back
 from tonne.money.invoices.model import Invoice
@@ -83,7 +83,7 @@ async def describe_order(tx: Connection, order: Order, settings: Settings, now: 
     invoice = await find_invoice(tx, scope, order.id)
     state = "-" if invoice is None else f"{invoice.reference}, {invoice.status}"
     waits_for, next_by = _next_step(order, invoice, now)
-    is_collected = invoice is None and await find_group_of(tx, order) is not None
+    is_collected = invoice is None and order.id in await find_waiting(tx, [order.key])
     if invoice is None and (lacks := await find_held_back(tx, order, settings, now)):
         state = f"waits, because {lacks.reason}"
         needs_buyer = lacks.hold_reason is HoldReason.BUYER_DETAILS_MISSING

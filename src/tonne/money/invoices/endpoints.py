@@ -10,7 +10,7 @@ from tonne.money.invoices.card_payment.collect_test_orders import collect_test_o
 from tonne.money.invoices.card_payment.settle_card_invoice import simulate_card_invoice
 from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import bills_others
-from tonne.money.invoices.issuing.billing_store import find_group_of
+from tonne.money.invoices.issuing.billing_store import find_waiting
 from tonne.money.invoices.issuing.due_document_store import HeldBy, find_due_document
 from tonne.money.invoices.issuing.issue_invoices import find_held_back
 from tonne.money.invoices.originals.originals import Originals
@@ -116,7 +116,7 @@ class InvoiceEndpoints(Struct, frozen=True):
                     raise InvoiceNotAvailable(_WAITS[due.held_by])
                 if lacks := await find_held_back(connection, order, self.settings, self.clock()):
                     raise InvoiceNotAvailable(_HELD_BACK[lacks.hold_reason])
-                is_waiting = await find_group_of(connection, order) is not None
+                is_waiting = order.id in await find_waiting(connection, [order.key])
                 raise InvoiceNotAvailable(BILLED_LATER if is_waiting else None)
             if await bills_others(connection, request.scope, invoice):
                 # A client account, or a key for some accounts, must not see what other accounts ordered.

@@ -115,7 +115,7 @@ WAITING = (
                      to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
               FROM orders WHERE mode = 'live' AND status = 'placed' AND hold_reason = 'buyer_details_missing'
               UNION ALL
-              SELECT min(unbilled.placed_at), format('organisation %s: %s orders of %s are to be billed together',
+              SELECT min(unbilled.joins_at), format('organisation %s: %s orders of %s are to be billed together',
                      grouped.organisation_id, grouped.order_count, grouped.currency)
               FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
               WHERE grouped.mode = 'live' AND grouped.hold_reason = 'buyer_details_missing'
@@ -138,7 +138,7 @@ WAITING = (
               FROM orders WHERE mode = 'live' AND status = 'placed'
                 AND hold_reason IN ('vat_check_missing', 'exchange_rate_missing')
               UNION ALL
-              SELECT min(unbilled.placed_at), format('%s: organisation %s, %s orders of %s are to be billed together',
+              SELECT min(unbilled.joins_at), format('%s: organisation %s, %s orders of %s are to be billed together',
                      grouped.hold_reason, grouped.organisation_id, grouped.order_count, grouped.currency)
               FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
               WHERE grouped.mode = 'live' AND grouped.hold_reason IN ('vat_check_missing', 'exchange_rate_missing')
@@ -175,13 +175,17 @@ WAITING = (
         """
         SELECT format('organisation %s: %s orders of %s wait, the oldest since %s', grouped.organisation_id,
                       grouped.order_count, grouped.currency,
-                      to_char(min(unbilled.placed_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+                      to_char(min(unbilled.joins_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where",
+               min(unbilled.joins_at) AS since
         FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
         WHERE grouped.mode = 'live'
         GROUP BY grouped.id
-        HAVING date_trunc('month', min(unbilled.placed_at) AT TIME ZONE 'UTC') + interval '1 month 2 hours'
+        HAVING date_trunc('month', min(unbilled.joins_at) AT TIME ZONE 'UTC') + interval '1 month 2 hours'
                < $1::timestamptz AT TIME ZONE 'UTC'
-        ORDER BY min(unbilled.placed_at)
+        UNION ALL
+        SELECT format('order %s of account %s has not joined its collection', order_id, account_id), joins_at
+        FROM unbilled_orders WHERE group_id IS NULL AND joins_at < $1::timestamptz - interval '1 hour'
+        ORDER BY since
         """,
         topic=Topic.INVOICES,
     ),
@@ -362,7 +366,7 @@ WAITING = (
                       money_text(grouped.total_minor, grouped.currency),
                       to_char(waiting.since AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
         FROM billing_groups grouped
-        CROSS JOIN LATERAL (SELECT min(placed_at) AS since FROM unbilled_orders unbilled
+        CROSS JOIN LATERAL (SELECT min(joins_at) AS since FROM unbilled_orders unbilled
                             WHERE unbilled.group_id = grouped.id) AS waiting
         WHERE grouped.mode = 'live' AND grouped.account_id <> ''
           AND waiting.since < $1::timestamptz - interval '2 months'

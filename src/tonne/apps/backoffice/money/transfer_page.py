@@ -32,6 +32,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import DECIMALS, parse_decimal, scaled
 from tonne.platform.values.errors import TonneError
+from tonne.selling.users.guarded_settings import approved_settings
 from tonne.selling.users.names import name_actors
 
 MAX_NOTE = 500
@@ -148,7 +149,8 @@ class TransferPage(ConfirmedPage, frozen=True):
         iban, name = form.value("iban"), form.value("name")[:MAX_NOTE]
         to = ReturnTo(iban, name) if iban else None
 
-        def effects(planned: BankReturn) -> Sequence[str]:
+        def effects(result: tuple[BankReturn, int]) -> Sequence[str]:
+            planned, limit = result
             where = (
                 f"{planned.to_name}, {planned.to_iban}" if planned.to_iban else "the payer, whose account is not known"
             )
@@ -156,18 +158,16 @@ class TransferPage(ConfirmedPage, frozen=True):
                 f"{planned.amount} go back to {where}.",
                 "The return is planned. Export it for your bank under Returns.",
             ]
-            if planned.waits_for_approval(self.settings.return_approval_above):
+            if planned.waits_for_approval(limit):
                 lines.append("A second operator must approve it first.")
             return lines
 
+        async def work(tx: Connection) -> tuple[BankReturn, int]:
+            limit = (await approved_settings(tx, self.settings)).return_approval_above
+            return await return_transfer(tx, transfer.id, minor, reason=reason, to=to, by=by), limit
+
         words = Wording("Plan the return", "return_planned", effects)
-        return await self._take(
-            viewer,
-            form,
-            transfer,
-            words,
-            lambda tx: return_transfer(tx, transfer.id, minor, reason=reason, to=to, by=by),
-        )
+        return await self._take(viewer, form, transfer, words, work)
 
     async def resolve(self, viewer: OperatorViewer, form: Form) -> Response:
         transfer, by = await self._find(viewer), viewer.actor.at(self.clock())

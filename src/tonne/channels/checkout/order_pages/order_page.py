@@ -13,7 +13,8 @@ from tonne.money.cards.charges import explain_decline
 from tonne.money.cards.errors import NothingToConfirm
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
-from tonne.money.invoices.issuing.collect_orders import GRACE, month_end_after
+from tonne.money.invoices.issuing.collect_orders import GRACE, joins_at, month_end_after
+from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
 from tonne.money.refunds.errors import NothingToRefund
 from tonne.money.refunds.request_refund import can_payer_cancel, cancel_by_payer
@@ -31,10 +32,12 @@ from tonne.platform.web.render import FormGuard, Renderer, see_other
 from tonne.platform.web.shown_errors import shown
 from tonne.platform.web.visitor import visitor_language
 from tonne.platform.web.wording import LocalWording, wording_in
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.prices.price import PaymentPlan
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import find_linked_order
-from tonne.selling.orders.model import Order, OrderKey, OrderStatus
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus, PaymentState
 from tonne.supply.certificates.credentials.issue_credential import PDF, RenderCertificate
 
 
@@ -54,6 +57,8 @@ class _OrderView(Struct, frozen=True):
     summary: OrderSummary
     # The code of the last declined charge.
     decline: Decline | None
+    # The number of its invoice if the card was declined for the last time, and a transfer may pay.
+    owed_on: str | None
 
     @property
     def order(self) -> Order:
@@ -174,12 +179,18 @@ class OrderPage(Struct, frozen=True, kw_only=True):
 
     async def _read(self, connection: Connection, order: Order) -> _OrderView:
         summary = await read_order_summary(connection, order, settings=self.settings, now=self.clock())
-        return _OrderView(summary, await find_last_decline(connection, order))
+        owed_on = None
+        if order.payment_plan is PaymentPlan.COLLECTED and order.payment_state is PaymentState.UNPAID:
+            invoice = await find_invoice(connection, order.scope, order.id)
+            is_owed = invoice is not None and invoice.payment_method is PaymentMethod.INVOICE
+            owed_on = invoice.reference if invoice is not None and is_owed else None
+        return _OrderView(summary, await find_last_decline(connection, order), owed_on)
 
     async def _state(self, view: _OrderView) -> str:
         """The script reloads the page when this changes."""
         is_waiting = await self.confirmation.find(view.order) is not None
-        return "to_confirm" if is_waiting else f"{view.order.status}_{view.order.payment_state}"
+        owed = "_owed" if view.owed_on else ""
+        return "to_confirm" if is_waiting else f"{view.order.status}_{view.order.payment_state}{owed}"
 
     async def _show(
         self, request: Request, view: _OrderView, *, is_back: bool = False, fault: TonneError | None = None
@@ -206,7 +217,8 @@ class OrderPage(Struct, frozen=True, kw_only=True):
             has_failed=is_back and to_confirm is not None,
             fault=None if fault is None else shown(fault, _),
             can_cancel=can_payer_cancel(order),
-            billed_by=month_end_after(order.created_at) - GRACE - timedelta(days=1),
+            owed_on=view.owed_on,
+            billed_by=month_end_after(joins_at(order)) - GRACE - timedelta(days=1),
             refresh_s=None if view.is_over else 10,
             **summary_values(view.summary, wording, self.settings),
         )

@@ -36,7 +36,7 @@ FROM ((SELECT 'transfers' AS kind, currency::text AS currency, abs(amount_minor)
       UNION ALL
       (SELECT 'unbilled', grouped.currency::text, unbilled.total_minor
        FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
-       WHERE grouped.mode = $1 AND unbilled.placed_at < $2 LIMIT {MOST})
+       WHERE grouped.mode = $1 AND unbilled.joins_at < $2 LIMIT {MOST})
       UNION ALL
       (SELECT 'held_back', orders.currency::text, orders.total_cost_minor FROM orders
        WHERE orders.mode = $1 AND orders.status = 'placed' AND orders.payment_method = 'invoice'

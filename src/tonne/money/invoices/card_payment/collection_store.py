@@ -52,11 +52,17 @@ LIST_UNDELIVERED = """
 SELECT billed.account_id, billed.order_id FROM invoice_orders billed
 JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
 WHERE billed.invoice_id = ANY ($1::text[]) AND NOT billed.cancelled AND orders.status IN ('placed', 'paid')
-ORDER BY billed.account_id, billed.order_id
+UNION
+SELECT unbilled.account_id, unbilled.order_id FROM unbilled_orders unbilled
+JOIN orders ON orders.account_id = unbilled.account_id AND orders.id = unbilled.order_id
+WHERE unbilled.order_id = ANY ($2::text[]) AND unbilled.group_id IS NULL AND orders.status = 'paid'
+ORDER BY account_id, order_id
 """
 
 
-async def list_undelivered_any_account(connection: Connection, invoice_ids: Sequence[str]) -> list[OrderKey]:
-    """The orders of these invoices that have no credits yet."""
-    rows = await connection.fetch(LIST_UNDELIVERED, list(invoice_ids))
+async def list_undelivered_any_account(
+    connection: Connection, invoice_ids: Sequence[str], waiting: Sequence[OrderKey]
+) -> list[OrderKey]:
+    """The orders of these invoices that have no credits yet, and of those that waited those that still do."""
+    rows = await connection.fetch(LIST_UNDELIVERED, list(invoice_ids), [key.id for key in waiting])
     return [OrderKey(row["account_id"], row["order_id"]) for row in rows]

@@ -34,8 +34,10 @@ from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
 from tonne.money.invoices.errors import InvoiceNotOpen, OrderPaidByCard
 from tonne.money.invoices.issuing.billed_order_store import find_order_keys_any_account
+from tonne.money.invoices.issuing.billing_store import remove_unbilled
 from tonne.money.invoices.issuing.collect_orders import is_billed_together
 from tonne.money.invoices.issuing.issue_invoices import bill_alone, issue_invoices
+from tonne.money.invoices.issuing.joining_store import list_waiting
 from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceBilling, InvoiceStatus
 from tonne.money.invoices.settle_difference import book_difference
 from tonne.money.invoices.settle_invoice import (
@@ -54,7 +56,15 @@ from tonne.platform.values.context import Clock, Mode, Scope, replace
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_order, load_orders
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
-from tonne.selling.orders.model import CancellationReason, FailureReason, HoldReason, Order, OrderStatus, PaymentState
+from tonne.selling.orders.model import (
+    CancellationReason,
+    FailureReason,
+    HoldReason,
+    Order,
+    OrderKey,
+    OrderStatus,
+    PaymentState,
+)
 from tonne.selling.orders.move_order import Transitions, move_orders
 from tonne.selling.orders.queue import lock_keys, lock_order, wake_held
 from tonne.selling.orders.store import note_cancellation
@@ -76,7 +86,8 @@ async def settle_invoice_charge(
     """
     scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
     ids = await list_invoices_of_charge(tx, scope, attempt.request.id)
-    await lock_keys(tx, [each.key for each in await find_order_keys_any_account(tx, ids)])
+    waiting = await list_waiting(tx, scope)
+    await lock_keys(tx, [*(each.key for each in await find_order_keys_any_account(tx, ids)), *waiting])
     found = await store.find_invoices_any_account(tx, ids)
     is_wanted = any(invoice.status is InvoiceStatus.OPEN for invoice in found)
     update = decide_charge(attempt, result, is_wanted=is_wanted, can_confirm=True, now=now, schedule=schedule)
@@ -92,12 +103,12 @@ async def settle_invoice_charge(
     if update.status is ChargeStatus.CAPTURED:
         await _settle(tx, invoices, scope, update, attempt=attempt, now=now)
     elif update.is_surplus:
-        await _end_unpaid(tx, invoices, None, "The payment was refunded at the card gateway.", now)
+        await _end_unpaid(tx, invoices, [], reason="The payment was refunded at the card gateway.", now=now)
     elif update.status is ChargeStatus.PENDING:
         if update.needs_confirmation and attempt.confirm_until is None:
             await note_problems(tx, [scope], now)
     else:
-        await _plan_retry(tx, invoices, scope, update, now=now, schedule=schedule)
+        await _plan_retry(tx, invoices, waiting, attempt, update, now=now, schedule=schedule)
 
 
 async def _settle(
@@ -125,12 +136,14 @@ async def _settle(
 async def _plan_retry(
     tx: Connection,
     invoices: Sequence[Invoice],
-    scope: Scope,
+    waiting: Sequence[OrderKey],
+    attempt: ChargeAttempt,
     update: ChargeUpdate,
     *,
     now: datetime,
     schedule: RetrySchedule,
 ) -> None:
+    scope = Scope(attempt.organisation_id, attempt.request.account_id, attempt.request.mode)
     # They were charged together before, or are new.
     counts = await count_invoice_tries_any_account(tx, min(invoices, key=lambda each: each.number).id)
     delay = schedule.retry_delay(update.outcome, counts)
@@ -143,19 +156,26 @@ async def _plan_retry(
         return
     named = ", ".join(invoice.reference for invoice in invoices)
     reason = f"Invoice {named} could not be charged. {explain_decline(update.code)}"
-    await _end_unpaid(tx, invoices, failure_reason_of(update.code), reason, now)
+    await _end_unpaid(tx, invoices, waiting, reason=reason, now=now, failure=failure_reason_of(update.code))
 
 
 async def _end_unpaid(
-    tx: Connection, invoices: Sequence[Invoice], failure: FailureReason | None, reason: str, now: datetime
+    tx: Connection,
+    invoices: Sequence[Invoice],
+    waiting: Sequence[OrderKey],
+    *,
+    reason: str,
+    now: datetime,
+    failure: FailureReason | None = None,
 ) -> None:
     """The card does not pay these locked invoices. Orders without credits end, with credit notes.
 
-    Those that were placed fail; without `failure`, and if they were fulfilled first, they are cancelled. What was
-    delivered is owed: its invoice stays open, and a transfer, or another card, may pay it.
+    Those that were placed fail; without `failure`, and if they were fulfilled first, they are cancelled, also those of
+    `waiting` that have not joined a collection yet. What was delivered is owed: its invoice stays open, and a
+    transfer, or another card, may pay it.
     """
     ids, by = [invoice.id for invoice in invoices], ACTOR.at(now)
-    keys = await list_undelivered_any_account(tx, ids)
+    keys = await list_undelivered_any_account(tx, ids, waiting)
     for invoice in invoices:
         await credit_orders(tx, invoice, set(keys), cause=CreditCause.CANCELLATION, reason=reason, by=by)
     owed = [each.id for each in await store.find_invoices_any_account(tx, ids) if each.status is InvoiceStatus.OPEN]
@@ -168,6 +188,7 @@ async def _end_unpaid(
         cancelled = [order for order in ended if order.status is OrderStatus.CANCELLED]
         for order in cancelled:
             await note_cancellation(tx, order, actor=by.actor, reason=reason)
+            await remove_unbilled(tx, order)
         await delete_of_orders(tx, [order.key for order in cancelled])
         await move_orders(tx, [Transitions(order, [to]) for order, to in zip(orders, ended, strict=True)], now)
 
@@ -178,6 +199,9 @@ def _ended(order: Order, failure: FailureReason | None) -> Order:
     is_declined = failure is not None
     code = CancellationReason.COLLECTION_DECLINED if is_declined else CancellationReason.REFUNDED_AT_GATEWAY
     return structs.replace(order, status=OrderStatus.CANCELLED, cancellation_reason=code)
+
+
+NOT_JOINED = "The order can still be cancelled and joins no invoice before. Release it, or wait until it is fulfilled."
 
 
 async def simulate_card_invoice(
@@ -206,6 +230,8 @@ async def _open(
     if invoice is None:
         if not is_billed_together(order):
             raise OrderPaidByCard
+        if order.is_in_window(now):
+            raise InvoiceNotOpen(NOT_JOINED)
         if not is_owed:
             await issue_invoices(tx, [order], settings, now)
         invoice = await bill_alone(tx, order, settings, now)

@@ -70,7 +70,10 @@ class _Unbilled(BillableOrder, frozen=True, kw_only=True):
 
 
 class UnbilledOrder(_Unbilled, frozen=True, kw_only=True):
-    group_id: str
+    """Without a group until `joins_at`, if it can be cancelled without a refund until then."""
+
+    group_id: str | None
+    joins_at: datetime
 
 
 class OrderToBill(_Unbilled, frozen=True, kw_only=True):
@@ -142,12 +145,13 @@ async def add_to_group_any_account(
     return str(await tx.fetchval(ADD_TO_GROUP, new_id("bgr"), *key, *counted, now, closes_at))
 
 
-_UNBILLED = "account_id, order_id, group_id, reference, placed_at, quantity_grams, total_minor, exact_cost, exact_fee"
+_UNBILLED = """account_id, order_id, group_id, reference, placed_at, joins_at, quantity_grams, total_minor, \
+exact_cost, exact_fee"""
 INSERT_UNBILLED = f"""
 INSERT INTO unbilled_orders ({_UNBILLED})
 SELECT {_UNBILLED}
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bigint[], $7::bigint[],
-            $8::numeric[], $9::numeric[]) AS unbilled ({_UNBILLED})
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::bigint[],
+            $8::bigint[], $9::numeric[], $10::numeric[]) AS unbilled ({_UNBILLED})
 """  # noqa: S608 - columns above
 
 
@@ -158,10 +162,13 @@ async def insert_unbilled(tx: Connection, orders: Sequence[UnbilledOrder]) -> No
 REMOVE_UNBILLED = """
 WITH removed AS (
     DELETE FROM unbilled_orders WHERE account_id = $1 AND order_id = $2 RETURNING group_id, exact_cost
+), grouped AS (
+    UPDATE billing_groups SET order_count = order_count - 1,
+        exact_cost = billing_groups.exact_cost - removed.exact_cost,
+        next_attempt_at = CASE WHEN order_count > 1 THEN next_attempt_at END
+    FROM removed WHERE billing_groups.id = removed.group_id
 )
-UPDATE billing_groups SET order_count = order_count - 1, exact_cost = billing_groups.exact_cost - removed.exact_cost,
-    next_attempt_at = CASE WHEN order_count > 1 THEN next_attempt_at END
-FROM removed WHERE billing_groups.id = removed.group_id RETURNING true
+SELECT true FROM removed
 """
 
 
@@ -177,20 +184,21 @@ reduced AS (
     WHERE account_id = $1 AND order_id = $2
 )
 UPDATE billing_groups SET exact_cost = billing_groups.exact_cost - old.exact_cost + $5
-FROM old WHERE billing_groups.id = old.group_id RETURNING true
+FROM old WHERE billing_groups.id = old.group_id
 """
 
 
-async def reduce_unbilled(tx: Connection, order: Order) -> bool:
-    """A locked order, which was reduced, is billed with less. False if it does not wait for an invoice."""
+async def reduce_unbilled(tx: Connection, order: Order) -> None:
+    """A locked order, which was reduced, is billed with less, if it waits for an invoice."""
     names = "scope.account_id, id, priced.quantity_grams, priced.total_cost_minor, exact_cost, exact_fee"
-    return await tx.fetchval(REDUCE_UNBILLED, *parameters_of(order, names)) is True
+    await tx.execute(REDUCE_UNBILLED, *parameters_of(order, names))
 
 
 FIND_GROUP_OF = "SELECT group_id FROM unbilled_orders WHERE account_id = $1 AND order_id = $2"
 
 
 async def find_group_of(connection: Connection, order: Order) -> str | None:
+    """None also of an order that has not joined one yet."""
     return optional(str, await connection.fetchval(FIND_GROUP_OF, order.scope.account_id, order.id))
 
 
@@ -231,14 +239,14 @@ def _group(row: asyncpg.Record | None) -> BillingGroup:
 
 LIST_KEYS = """
 SELECT account_id, order_id FROM unbilled_orders
-WHERE group_id = $1 AND ($2::timestamptz IS NULL OR placed_at < $2) ORDER BY placed_at, account_id, order_id LIMIT $3
+WHERE group_id = $1 AND ($2::timestamptz IS NULL OR joins_at < $2) ORDER BY joins_at, account_id, order_id LIMIT $3
 """
 
 
 async def list_keys_to_bill_any_account(
     connection: Connection, group_id: str, before: datetime | None, limit: int
 ) -> list[OrderKey]:
-    """The oldest orders of a group, those that were placed before a moment if one is given."""
+    """The oldest orders of a group, those that joined it before a moment if one is given."""
     rows = await connection.fetch(LIST_KEYS, group_id, before, limit)
     return [OrderKey(row["account_id"], row["order_id"]) for row in rows]
 
@@ -322,7 +330,7 @@ UPDATE billing_groups SET order_count = left_over.orders, exact_cost = left_over
                            WHEN left_over.orders > 0 AND mode = 'test' AND billing = 'collected' THEN $4
                            ELSE left_over.month_end + $3 END
 FROM (SELECT count(*) AS orders, coalesce(sum(exact_cost), 0) AS exact_cost,
-             (date_trunc('month', min(placed_at) AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'
+             (date_trunc('month', min(joins_at) AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'
                  AS month_end
       FROM unbilled_orders WHERE group_id = $1) AS left_over
 WHERE billing_groups.id = $1

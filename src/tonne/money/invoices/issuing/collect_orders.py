@@ -11,14 +11,16 @@ from msgspec import structs
 
 from tonne.money.invoices.issuing import billing_store, credit_limit_store
 from tonne.money.invoices.issuing.billing_store import TEST_PAUSE, BillingSettings, GroupKey, UnbilledOrder
+from tonne.money.invoices.issuing.joining_store import list_to_join
 from tonne.money.invoices.model import InvoiceBilling, client_reference
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import GRAMS_PER_TONNE
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import Billing, Fulfil, PaymentMethod
-from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 from tonne.selling.orders.move_order import Transitions
+from tonne.selling.orders.queue import lock_orders
 
 # Orders of the last minutes of a month may still wait for a worker when the next one begins.
 GRACE = timedelta(minutes=15)
@@ -65,9 +67,32 @@ async def collect_orders(
         await billing_store.insert_unbilled(tx, rows)
 
 
+async def put_off(tx: Connection, orders: Sequence[Order]) -> None:
+    """Locked orders, fulfilled first, can be cancelled without a refund: they join their collection afterwards."""
+    for order in orders:
+        # It may have joined while it was placed.
+        await billing_store.remove_unbilled(tx, order)
+    await billing_store.insert_unbilled(tx, [_unbilled(order, None) for order in orders])
+
+
+async def join_collections(tx: Connection, keys: Sequence[OrderKey], now: datetime, *, service: Settings) -> None:
+    """Let those of these orders wait for a consolidated invoice that could be cancelled until now."""
+    orders = await lock_orders(tx, keys)
+    found = [orders[key.id] for key in await list_to_join(tx, now, len(keys), among=keys)]
+    if found:
+        await billing_store.remove_billed(tx, [order.key for order in found])
+        settings = await billing_store.find_billing_settings(tx, found)
+        await collect_orders(tx, found, settings, now, service=service)
+
+
+def joins_at(order: Order) -> datetime:
+    """The wait of an order that is still placed begins with its payment: after it is billed."""
+    return order.created_at if order.status is OrderStatus.PLACED else order.fulfil_after or order.created_at
+
+
 def _month_end(order: Order, now: datetime) -> datetime:
     """If the month of the order was billed already, it is billed with the current month."""
-    month_end = month_end_after(order.created_at)
+    month_end = month_end_after(joins_at(order))
     return month_end if month_end > now else month_end_after(now)
 
 
@@ -88,7 +113,7 @@ def _group_key(order: Order, settings: BillingSettings, service: Settings) -> Gr
     return GroupKey(scope.organisation_id, scope.mode, order.currency, billing, threshold_minor, payer)
 
 
-def _unbilled(order: Order, group_id: str) -> UnbilledOrder:
+def _unbilled(order: Order, group_id: str | None) -> UnbilledOrder:
     if order.priced is None:
         raise LookupError(f"order {order.id} has no price")
     return UnbilledOrder(
@@ -97,6 +122,7 @@ def _unbilled(order: Order, group_id: str) -> UnbilledOrder:
         group_id=group_id,
         reference=client_reference(order),
         placed_at=order.created_at,
+        joins_at=joins_at(order),
         quantity_grams=order.priced.quantity_grams,
         total_minor=order.priced.total_cost_minor,
         exact_cost=order.exact_cost,

@@ -29,14 +29,17 @@ from tonne.money.invoices.issuing.collect_orders import (
     collect_orders,
     grant_credit,
     is_billed_together,
+    join_collections,
     month_end_after,
+    put_off,
     start_of_month,
 )
 from tonne.money.invoices.issuing.compose_invoice import compose_invoice
+from tonne.money.invoices.issuing.joining_store import list_to_join, set_joining
 from tonne.money.invoices.issuing.small_orders import fulfil_first
 from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceBilling, billed_order, own_reference
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
-from tonne.platform.db.batches import RowJobWithSettings, run_each
+from tonne.platform.db.batches import RETRY_AFTER, RowJobWithSettings, run_claimed, run_each
 from tonne.platform.db.database import Connection
 from tonne.platform.events.log import lock_streams
 from tonne.platform.events.notification import Stream
@@ -123,6 +126,8 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     await postpone(tx, keys, OrderStatus.PLACED, None)
     await postpone(tx, [order.key for order in held_back], OrderStatus.PLACED, now + HELD_BACK_RETRY)
     await postpone(tx, [order.key for order in (*above, *pending)], OrderStatus.PLACED, now + CREDIT_RETRY)
+    waiting = [each.steps[-1] for each in fulfilled if each.steps[-1].is_in_window(now)]
+    await put_off(tx, waiting)
     await collect_orders(tx, together, billing, now, service=settings)
     if await _issue_each(tx, billed, organisations, settings, now, rates=rates):
         # The commit would lock the streams of the invoices after those of the orders that move.
@@ -209,15 +214,37 @@ CHUNK = 1_000
 
 class IssueConsolidatedInvoices(RowJobWithSettings, frozen=True):
     async def run_once(self) -> bool:
-        """Bill a batch of due groups; false if none is due. Each invoice is a transaction of its own."""
+        """Bill a batch of due groups; false if none is due. Each invoice is a transaction of its own.
+
+        Before, orders join their group that could be cancelled until now.
+        """
+        has_joined = await run_claimed(
+            self.database,
+            self._find_joining,
+            self._join,
+            self._postpone,
+            limit=BATCH,
+            failure_event="order_not_collected",
+            describe=lambda key: {"order_id": key.id},
+        )
         now = self.clock()
         claimed = await self.database.run(billing_store.claim_groups, now, now + LEASE, GROUPS_AT_ONCE)
-        return await run_each(
+        has_billed = await run_each(
             claimed,
             self._bill,
             failure_event="consolidated_invoice_not_issued",
             describe=lambda group_id: {"billing_group_id": group_id},
         )
+        return has_joined or has_billed
+
+    async def _find_joining(self, tx: Connection, limit: int) -> list[OrderKey]:
+        return await list_to_join(tx, self.clock(), limit)
+
+    async def _join(self, tx: Connection, keys: Sequence[OrderKey]) -> None:
+        await join_collections(tx, keys, self.clock(), service=self.settings)
+
+    async def _postpone(self, tx: Connection, keys: Sequence[OrderKey]) -> None:
+        await set_joining(tx, keys, self.clock() + RETRY_AFTER)
 
     async def _bill(self, group_id: str) -> None:
         await self.database.commit(bill_group, group_id, self.settings, self.clock())

@@ -117,7 +117,8 @@ async def fulfil_first(
             continue
         used[card.fingerprint] += order.exact_cost
         used[card.organisation_id] += order.exact_cost
-        granted.append(Transitions(order, [structs.replace(order, status=OrderStatus.PAID)], order.due_at(now)))
+        fulfilled = structs.replace(order, status=OrderStatus.PAID).with_window(now)
+        granted.append(Transitions(order, [fulfilled], order.due_at(now)))
     return granted, waiting
 
 

@@ -555,9 +555,12 @@ CREATE INDEX billing_groups_due ON billing_groups (next_attempt_at) WHERE next_a
 CREATE TABLE unbilled_orders (
     account_id      text NOT NULL,
     order_id        text NOT NULL,
-    group_id        text NOT NULL REFERENCES billing_groups,
+    -- Null while the order was fulfilled first and can still be cancelled by its client.
+    group_id        text REFERENCES billing_groups,
     reference       text NOT NULL,
     placed_at       timestamptz NOT NULL,
+    -- It is billed with its group for the month of this moment: when it was placed, or when that wait ends.
+    joins_at        timestamptz NOT NULL,
     quantity_grams  bigint NOT NULL,
     -- Of the order as it was placed.
     total_minor     bigint NOT NULL,
@@ -567,7 +570,8 @@ CREATE TABLE unbilled_orders (
     PRIMARY KEY (account_id, order_id),
     FOREIGN KEY (account_id, order_id) REFERENCES orders
 );
-CREATE INDEX unbilled_orders_of_group ON unbilled_orders (group_id, placed_at);
+CREATE INDEX unbilled_orders_of_group ON unbilled_orders (group_id, joins_at);
+CREATE INDEX unbilled_orders_to_join ON unbilled_orders (joins_at) WHERE group_id IS NULL;
 
 -- The state of credit notes, as `invoices`.
 CREATE TABLE credit_notes (
