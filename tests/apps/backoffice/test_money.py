@@ -272,17 +272,6 @@ async def test_money_goes_back_after_a_second_operator_agreed(
     await books.check_invariants()
 
 
-async def test_the_limit_of_a_return_is_the_one_that_two_people_approved(
-    olga: Person, books: Billing, world: World
-) -> None:
-    await billed(books, world)
-    await import_lines(olga, books, Line(DAY, 300, "Tip", reference="B2"))
-    transfer_id = await books.fetchval("SELECT id FROM bank_transfers")
-    # The service is configured with 10 EUR.
-    await books.execute("INSERT INTO guarded_settings (name, value) VALUES ('return_approval_above', '1')")
-    assert "A second operator" in await confirm(olga, f"{LIVE}/transfers/{transfer_id}/return", reason="Not ours")
-
-
 async def test_an_invoice_is_marked_as_paid_after_a_confirmation(olga: Person, books: Billing, world: World) -> None:
     [order] = await billed(books, world)
     path = f"{LIVE}/invoices/TN-LIVE-000001"

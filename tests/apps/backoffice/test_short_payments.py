@@ -35,3 +35,15 @@ async def test_a_short_payment_is_matched_with_a_decision_about_the_rest(
     assert (row["difference_minor"], row["credited_minor"]) == expected[1:]
     assert row["status"] == ("paid" if difference else "open")
     await books.check_invariants()
+
+
+async def test_the_limit_of_a_return_is_the_one_that_two_people_approved(
+    olga: Person, books: Billing, world: World
+) -> None:
+    await billed(books, world, 1)
+    await import_lines(olga, books, Line(DAY, 300, "Tip", reference="B2"))
+    path = f"{LIVE}/transfers/" + await books.fetchval("SELECT id FROM bank_transfers")
+    # The service is configured with another one.
+    assert books.settings.return_approval_above > 3
+    await books.execute("INSERT INTO guarded_settings (name, value) VALUES ('return_approval_above', '1')")
+    assert "A second operator must approve it first." in await confirm(olga, f"{path}/return", reason="Not ours")

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 from tests.money.cards.card_scene import GOOD, REFUSED, total
@@ -13,13 +12,12 @@ from tests.money.cards.gateways.fake_stripe_cards import DECLINED
 from tests.money.invoices.card_billing import CardBilling
 from tests.money.invoices.collections import SmallOrders, small_orders
 from tests.support.api_client import ApiClient, codes
-from tests.support.world import TESTER, World, add_account
+from tests.support.world import TESTER, World
 from tonne.channels.public_pages.change_page import close_customer
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Mode
 from tonne.selling.accounts.change_account import AccountChange, change_account
-from tonne.selling.accounts.model import PaymentMethod, SmallCardOrders
+from tonne.selling.accounts.model import SmallCardOrders
 from tonne.selling.accounts.organisations.change_billing import BillingChange
 from tonne.selling.orders.mails.order_links import LinkedOrder, order_urls
 from tonne.selling.orders.model import Order
@@ -250,61 +248,6 @@ async def test_a_fulfilled_small_order_is_cancelled_without_a_refund(card_billin
     assert len(await scene.taken()) == 1
     assert await scene.fetchval("SELECT count(*) FROM refunds") == 0
     await scene.check_invariants()
-
-
-async def test_exposure_is_bounded_per_card_and_per_organisation(settings: Settings, card_billing: CardBilling) -> None:
-    scene = card_billing
-    scene.settings = msgspec.structs.replace(settings, card_collect_at="EUR 0.50")
-    scene.issue = type(scene.issue)(scene.database, scene.clock, scene.settings)
-    await scene.order()
-    scopes = [scene.scope]
-    for _ in range(10):
-        async with scene.database.transaction() as tx:
-            organisation_id, method = scene.scope.organisation_id, PaymentMethod.CARD
-            scope = await add_account(tx, organisation_id, Mode.TEST, method=method, now=scene.clock())
-        scene.tenant = msgspec.structs.replace(scene.tenant, scope=scope)
-        await scene.order()
-        scopes.append(scope)
-    await scene.run()
-    scene.clock.advance(seconds=1)
-    placed = []
-    for scope in scopes:
-        scene.clock.advance(milliseconds=1)
-        placed.append(await scene.place_order(scope, mass_grams=LARGEST))
-    second = await scene.place_order(scopes[0], mass_grams=2_500)
-    await scene.run_jobs(scene.issue)
-    assert [(await _state(scene, order))[0] for order in placed] == [PAID] * 10 + ["placed"]
-    assert await _state(scene, placed[10]) == ("placed", UNPAID, "collection_pending"), "above that of the organisation"
-    assert await _state(scene, second) == ("placed", UNPAID, "collection_pending"), "above that of the card"
-    for _ in range(3):
-        scene.clock.advance(seconds=6)
-        await scene.run()
-    assert (await _state(scene, second))[1] == PAID
-    scene.clock.advance(minutes=6)
-    await scene.run()
-    scene.clock.advance(seconds=6)
-    await scene.run()
-    assert (await _state(scene, placed[10]))[1] == PAID
-    await scene.check_invariants()
-
-
-async def test_two_accounts_with_the_same_card_share_its_limit(card_billing: CardBilling) -> None:
-    scene = card_billing
-    await scene.order()
-    first = scene.scope
-    async with scene.database.transaction() as tx:
-        organisation_id, method = first.organisation_id, PaymentMethod.CARD
-        scope = await add_account(tx, organisation_id, Mode.TEST, method=method, now=scene.clock())
-    scene.tenant = msgspec.structs.replace(scene.tenant, scope=scope)
-    await scene.order()
-    await scene.execute("UPDATE account_cards SET fingerprint = 'one card'")
-    await scene.run()
-    scene.clock.advance(seconds=1)
-    orders = [await scene.place_order(each, mass_grams=LARGEST) for _ in range(6) for each in (first, scope)]
-    await scene.run_jobs(scene.issue)
-    states = [await _state(scene, order) for order in orders]
-    assert states.count((PAID, UNPAID, None)) == 10
-    assert states.count(("placed", UNPAID, "collection_pending")) == 2
 
 
 @pytest.mark.parametrize("rule", [SmallCardOrders.COLLECT_FIRST, SmallCardOrders.REFUSE])

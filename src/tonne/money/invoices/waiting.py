@@ -173,19 +173,20 @@ WAITING = (
         "Set TONNE_SELLER_NAME, TONNE_SELLER_ADDRESS, TONNE_SELLER_TAX_ID and TONNE_BANK_IBAN, and check that `tonne "
         "worker` is running and what it logs.",
         """
-        SELECT format('organisation %s: %s orders of %s wait, the oldest since %s', grouped.organisation_id,
-                      grouped.order_count, grouped.currency,
-                      to_char(min(unbilled.joins_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where",
-               min(unbilled.joins_at) AS since
-        FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
-        WHERE grouped.mode = 'live'
-        GROUP BY grouped.id
-        HAVING date_trunc('month', min(unbilled.joins_at) AT TIME ZONE 'UTC') + interval '1 month 2 hours'
-               < $1::timestamptz AT TIME ZONE 'UTC'
-        UNION ALL
-        SELECT format('order %s of account %s has not joined its collection', order_id, account_id), joins_at
-        FROM unbilled_orders WHERE group_id IS NULL AND joins_at < $1::timestamptz - interval '1 hour'
-        ORDER BY since
+        SELECT waiting."where"
+        FROM (SELECT min(unbilled.joins_at) AS since,
+                     format('organisation %s: %s orders of %s wait, the oldest since %s', grouped.organisation_id,
+                            grouped.order_count, grouped.currency,
+                            to_char(min(unbilled.joins_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')) AS "where"
+              FROM billing_groups grouped JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
+              WHERE grouped.mode = 'live'
+              GROUP BY grouped.id
+              HAVING date_trunc('month', min(unbilled.joins_at) AT TIME ZONE 'UTC') + interval '1 month 2 hours'
+                     < $1::timestamptz AT TIME ZONE 'UTC'
+              UNION ALL
+              SELECT joins_at, format('order %s of account %s has not joined its collection', order_id, account_id)
+              FROM unbilled_orders WHERE group_id IS NULL AND joins_at < $1::timestamptz - interval '1 hour') AS waiting
+        ORDER BY waiting.since
         """,
         topic=Topic.INVOICES,
     ),

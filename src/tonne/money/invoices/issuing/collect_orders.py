@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tonne.money.invoices.issuing import billing_store, credit_limit_store
 from tonne.money.invoices.issuing.billing_store import TEST_PAUSE, BillingSettings, GroupKey, UnbilledOrder
-from tonne.money.invoices.issuing.joining_store import list_to_join
+from tonne.money.invoices.issuing.joining_store import list_to_join_any_account
 from tonne.money.invoices.model import InvoiceBilling, client_reference
 from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
@@ -78,7 +78,7 @@ async def put_off(tx: Connection, orders: Sequence[Order]) -> None:
 async def join_collections(tx: Connection, keys: Sequence[OrderKey], now: datetime, *, service: Settings) -> None:
     """Let those of these orders wait for a consolidated invoice that could be cancelled until now."""
     orders = await lock_orders(tx, keys)
-    found = [orders[key.id] for key in await list_to_join(tx, now, len(keys), among=keys)]
+    found = [orders[key.id] for key in await list_to_join_any_account(tx, now, len(keys), among=keys)]
     if found:
         await billing_store.remove_billed(tx, [order.key for order in found])
         settings = await billing_store.find_billing_settings(tx, found)

@@ -35,7 +35,7 @@ from tonne.money.invoices.issuing.collect_orders import (
     start_of_month,
 )
 from tonne.money.invoices.issuing.compose_invoice import compose_invoice
-from tonne.money.invoices.issuing.joining_store import list_to_join, set_joining
+from tonne.money.invoices.issuing.joining_store import list_to_join_any_account, set_joining
 from tonne.money.invoices.issuing.small_orders import fulfil_first
 from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceBilling, billed_order, own_reference
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
@@ -238,7 +238,7 @@ class IssueConsolidatedInvoices(RowJobWithSettings, frozen=True):
         return has_joined or has_billed
 
     async def _find_joining(self, tx: Connection, limit: int) -> list[OrderKey]:
-        return await list_to_join(tx, self.clock(), limit)
+        return await list_to_join_any_account(tx, self.clock(), limit)
 
     async def _join(self, tx: Connection, keys: Sequence[OrderKey]) -> None:
         await join_collections(tx, keys, self.clock(), service=self.settings)

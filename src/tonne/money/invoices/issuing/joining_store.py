@@ -13,7 +13,7 @@ SELECT account_id, order_id FROM unbilled_orders WHERE group_id IS NULL AND join
 """
 
 
-async def list_to_join(
+async def list_to_join_any_account(
     connection: Connection, now: datetime, limit: int, *, among: Sequence[OrderKey] | None = None
 ) -> list[OrderKey]:
     """Orders without a group whose wait is over, of all accounts or of a few."""
