@@ -58,7 +58,13 @@ NOT_AUDITED = {
     "listen": "forwards events to the developer's own machine",
     **dict.fromkeys(READING.split(", "), READS),
     **dict.fromkeys(
-        ("refund approve", "transfer approve", "invoice approve-write-off", "books approve-reopening"),
+        (
+            "refund approve",
+            "transfer approve",
+            "invoice approve-write-off",
+            "books approve-reopening",
+            "registry approve",
+        ),
         "prints a link; with a personal token audited: see test_login.py",
     ),
     **dict.fromkeys(("login", "logout"), "changes nothing in the database: the token is kept in a file"),

@@ -106,6 +106,7 @@ HARMLESS = {
     "/registries/accounts/{account_id}/check",
     "/registries/lots/{lot_id}/settle",
     "/registries/requests/{request_id}/retry",
+    "/registries/requests/{request_id}/settle",
     "/retirements/import",
     "/retirements/projects/{project_id}",
     "/retirements/units/{unit_id}/close",

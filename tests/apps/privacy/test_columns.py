@@ -153,7 +153,8 @@ KEPT = {
     },
     "registry_instructions": {
         "beneficiary": REGISTRY,
-        "id registry_account lot_id holding_id units reference state registry_reference problem": SELLER,
+        "id registry_account lot_id holding_id units reference state registry_reference problem settlement": SELLER,
+        "settlement_by": "the actor, as in the audit log",
     },
     "simulated_holdings": {"registry_account id lot_id parent_id": SELLER},
     "simulated_retirements": {

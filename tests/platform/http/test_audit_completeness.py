@@ -85,7 +85,7 @@ OF_SUPPLY_AUDITED = (
     *("/retirements/units/{unit_id}/close", "/imports/{import_id}/apply"),
     *(f"/supply/lots/{{lot_id}}/{step}" for step in ("withdraw", "invalidate", "resolve")),
     *(f"/registries/{step}" for step in ("accounts/{account_id}/check", "requests/{request_id}/retry")),
-    "/registries/lots/{lot_id}/settle",
+    *("/registries/lots/{lot_id}/settle", *(f"/registries/requests/{{request_id}}/{s}" for s in ("settle", "approve"))),
     *(f"/catalogue/bundles/{{bundle_id}}/{step}" for step in ("price", "switch", "cancel-price")),
     *("/catalogue/pictures", "/catalogue/pictures/remove"),
 )

@@ -60,6 +60,8 @@ NOTICES = {
     "lot_resolved": "Your decision is recorded.",
     "registry_checked": "The account is compared within seconds. Reload the page to see the result.",
     "registry_retried": "The request is looked up within seconds. Reload the page to see the result.",
+    "registry_settlement_requested": "It is noted. Another person must approve it.",
+    "registry_request_settled": "The request is settled.",
     "registry_settled": "The difference is settled. The lot supplies orders again.",
     "price_changed": "The price is changed.",
     "picture_changed": "The picture is changed. Pages show it within seconds.",

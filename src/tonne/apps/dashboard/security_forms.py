@@ -49,6 +49,7 @@ SECURITY_FORMS: Mapping[str, str | None] = {
     "/money/returns/{return_id}/approve": _OPERATOR,
     "/month-end/{month}/approve": _OPERATOR,
     "/books/settings/{name}/approve": _OPERATOR,
+    "/registries/requests/{request_id}/approve": _OPERATOR,
     "/money/returns/{return_id}/redirect": _OPERATOR,
     "/money/transfers/{transfer_id}/return": _OPERATOR,
 }
@@ -59,6 +60,7 @@ APPROVAL_FORMS = frozenset(
         "/money/returns/{return_id}/approve",
         "/month-end/{month}/approve",
         "/books/settings/{name}/approve",
+        "/registries/requests/{request_id}/approve",
     }
 )
 # They also end all other sessions and the links for a new password. Changing the password does so by itself.

@@ -33,6 +33,7 @@ class ApprovalKind(StrEnum):
     REOPENING = "reopening"
     BANK_IBAN = "bank_iban"
     LIMIT = "limit"
+    REGISTRY_REQUEST = "registry_request"
 
 
 class ApprovalFactor(StrEnum):

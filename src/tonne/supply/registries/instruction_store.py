@@ -131,6 +131,14 @@ async def lock(tx: Connection, instruction_id: str) -> Open | None:
     return None if row is None else _open(row)
 
 
+FIND_OPEN = f"SELECT {_COLUMNS} FROM registry_instructions WHERE id = $1 AND closed_at IS NULL"  # noqa: S608
+
+
+async def find_open(connection: Connection, instruction_id: str) -> Open | None:
+    row = await connection.fetchrow(FIND_OPEN, instruction_id)
+    return None if row is None else _open(row)
+
+
 SET_PROGRESS = """
 UPDATE registry_instructions
 SET state = $2, in_doubt = $3, sent_at = $4, next_attempt_at = $5, closed_at = $6,

@@ -20,6 +20,8 @@ from tonne.selling.accounts.directory import find_names_any_account
 from tonne.selling.users.approvals import ApprovalKind, Subject, find_approvals
 from tonne.selling.users.guarded_settings import approved_settings, list_guarded
 from tonne.selling.users.names import name_actors
+from tonne.supply.registries.settle_request import read_settlement, subject_of
+from tonne.supply.registries.settlement_store import list_waiting
 
 # Of each kind. More follow as soon as some are decided.
 MOST = 200
@@ -30,6 +32,7 @@ KINDS = {
     ApprovalKind.REOPENING: "Reopening of a month",
     ApprovalKind.BANK_IBAN: "Bank account of the service",
     ApprovalKind.LIMIT: "Limit of the service",
+    ApprovalKind.REGISTRY_REQUEST: "Result of a request to a registry",
 }
 
 
@@ -144,7 +147,16 @@ async def _list_waiting(connection: Connection, mode: Mode, return_limit: int) -
             connection, mode, state=WriteOffState.APPROVAL, organisation_id=None, limit=MOST
         )
     ]
-    by_time = sorted([*refunds, *returns, *write_offs], key=lambda each: str(each.requested_at))
+    settlements = [
+        WaitingApproval(
+            subject=subject_of(each),
+            path=f"/registries/requests/{each.request_id}",
+            reason=read_settlement(each).text,
+            requested_at=each.requested_at,
+        )
+        for each in await list_waiting(connection, mode)
+    ]
+    by_time = sorted([*refunds, *returns, *write_offs, *settlements], key=lambda each: str(each.requested_at))
     # Only the last closed month can be reopened.
     months = [(each, reopening_subject(each)) for each in await list_closed(connection, mode, 1)]
     return by_time + [

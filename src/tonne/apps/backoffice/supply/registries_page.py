@@ -3,18 +3,30 @@
 from datetime import datetime, timedelta
 
 from tonne.apps.backoffice.jobs_page import spell_ago
+from tonne.apps.backoffice.money.confirmed_step import ONE_MORE, ConfirmedPage, Wording, Work
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_registry
+from tonne.apps.backoffice.supply.work_list_page import read_day, read_page
 from tonne.apps.backoffice.supply.work_list_store import list_parcel_orders_any_account
-from tonne.apps.dashboard.page import DashboardPage, OperatorSection
+from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
 from tonne.platform.db.database import Connection
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
+from tonne.selling.users.names import name_actors
+from tonne.supply.registries import settlement_store
 from tonne.supply.registries.account_store import AccountState, Resolution, list_accounts
 from tonne.supply.registries.check_registries import LOOK_EVERY, settle_lot
 from tonne.supply.registries.instruction_store import ListedInstruction, list_open, list_parcels_any_account
 from tonne.supply.registries.operate import check_account, retry_request
 from tonne.supply.registries.registry_reads import list_differing, list_registries_any_account
+from tonne.supply.registries.settle_request import (
+    Finding,
+    RequestedSettlement,
+    Settlement,
+    approve_settlement,
+    read_settlement,
+    request_settlement,
+)
 
 REQUESTS_SHOWN = 50
 # An account that was compared before this needs a look: the worker compares it every five minutes.
@@ -24,13 +36,15 @@ PAGE = "/registries"
 REQUEST = f"{PAGE}/requests/{{request_id}}"
 
 
-class RegistriesPage(DashboardPage, frozen=True):
+class RegistriesPage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={PAGE: self.show, REQUEST: self.show_request},
             forms={
                 f"{PAGE}/accounts/{{account_id}}/check": self.check,
                 f"{REQUEST}/retry": self.retry,
+                f"{REQUEST}/settle": self.settle_request,
+                f"{REQUEST}/approve": self.approve,
                 f"{PAGE}/lots/{{lot_id}}/settle": self.settle,
             },
         )
@@ -63,6 +77,8 @@ class RegistriesPage(DashboardPage, frozen=True):
             request = await self._request(connection, viewer)
             parcels = await list_parcels_any_account(connection, viewer.mode, [request.id])
             orders = await list_parcel_orders_any_account(connection, viewer.mode, list(parcels))
+            stored = await settlement_store.find(connection, request.id)
+            people = await name_actors(connection, [stored.requested_by] if stored else [])
         return self.layout.page(
             viewer,
             "operator_registry_request.html",
@@ -70,6 +86,11 @@ class RegistriesPage(DashboardPage, frozen=True):
             request=request,
             state=request_state(request, now),
             orders=list({each.order_id: each for each in orders}.values()),
+            stored=stored,
+            settlement=read_settlement(stored) if stored else None,
+            asked_by=people.get(stored.requested_by, "") if stored else "",
+            may_settle=request.closed_at is None and request.sent_at is not None,
+            entered=form or Form(),
         )
 
     async def check(self, viewer: OperatorViewer, _: Form) -> Response:
@@ -89,6 +110,44 @@ class RegistriesPage(DashboardPage, frozen=True):
         self.notifier.notify()
         return see_other(f"{viewer.base}{REQUEST.format(request_id=request.id)}?done=registry_retried")
 
+    async def settle_request(self, viewer: OperatorViewer, form: Form) -> Response:
+        """What the operator has found out at the registry."""
+        by, settlement = viewer.actor.at(self.clock()), _read_settlement(form, self.clock())
+        request_id = viewer.request.path("request_id")
+        words = Wording(
+            "Ask another person to approve it",
+            "registry_settlement_requested",
+            lambda made: [made.settlement.text, "Nothing is booked until another person approves it."],
+        )
+        return await self._take(
+            viewer,
+            form,
+            words,
+            lambda tx: request_settlement(tx, request_id, settlement, settings=self.settings, by=by),
+        )
+
+    async def approve(self, viewer: OperatorViewer, form: Form) -> Response:
+        now, request_id = self.clock(), viewer.request.path("request_id")
+
+        async def work(tx: Connection) -> RequestedSettlement:
+            approver = viewer.approver(now)
+            return await approve_settlement(tx, request_id, approver=approver, settings=self.settings, now=now)
+
+        words = Wording(
+            "Approve and book it",
+            lambda made: "first_approval" if made.missing else "registry_request_settled",
+            lambda made: ONE_MORE if made.missing else [made.settlement.text, EFFECTS[made.settlement.finding]],
+        )
+        return await self._take(viewer, form, words, work)
+
+    async def _take(
+        self, viewer: OperatorViewer, form: Form, words: Wording, work: Work[RequestedSettlement]
+    ) -> Response:
+        async with self.database.connection() as connection:
+            request = await self._request(connection, viewer)
+        back = f"{viewer.base}{REQUEST.format(request_id=request.id)}"
+        return await self.take_step(viewer, form, words, work, show_faults=self.show_request, back=back)
+
     async def settle(self, viewer: OperatorViewer, form: Form) -> Response:
         lot_id = viewer.request.path("lot_id")
         existing(
@@ -106,6 +165,34 @@ class RegistriesPage(DashboardPage, frozen=True):
     async def _request(self, connection: Connection, viewer: OperatorViewer) -> ListedInstruction:
         found = await list_open(connection, viewer.request.path("request_id"), viewer.mode)
         return existing(found[0] if found else None)
+
+
+EFFECTS = {
+    Finding.RETIRED: "Its orders are completed, and their certificates state these serials.",
+    Finding.NOT_RETIRED: "The credits wait again, and the registry is asked under a new reference. If it has retired "
+    "them after all, they are retired twice.",
+}
+
+
+def _read_settlement(form: Form, now: datetime) -> Settlement:
+    """It does not count if the form has faults."""
+    finding = form.choice("finding", Finding, "Choose what you have found at the registry.")
+    reason = form.text("reason", "Say how you have found it out, in a sentence.", longest=300)
+    if finding is not Finding.RETIRED:
+        return Settlement(finding=Finding.NOT_RETIRED, reason=reason)
+    serials = tuple(part for part in (each.strip() for each in form.value("serials").split(";")) if part)
+    if not serials:
+        form.fail("serials", "Enter the serials that the registry shows as retired.")
+    if not form.value("retirement_url"):
+        form.fail("retirement_url", "Enter the address of the registry's page.")
+    return Settlement(
+        finding=finding,
+        reason=reason,
+        retirement_url=read_page(form, "retirement_url", form.value("retirement_url")),
+        retired_on=read_day(form, now),
+        serials=serials,
+        next_holding_id=form.value("holding")[:200] or None,
+    )
 
 
 def state_of(account: AccountState, now: datetime) -> tuple[str, str]:

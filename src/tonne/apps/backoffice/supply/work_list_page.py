@@ -71,7 +71,7 @@ def read_desk_form(form: Form, now: datetime) -> list[ConfirmationRow]:
     chosen = [line for line in lines if form.is_checked("all") or line.parcel_id in requested]
     if not chosen:
         form.fail("", "Choose at least one line that you have retired.")
-    day = _read_day(form, now)
+    day = read_day(form, now)
     reference = form.value("reference")
     if len(reference) > MAX_REFERENCE or not reference.isprintable():
         form.fail("reference", f"Use at most {MAX_REFERENCE} characters in one line.")
@@ -94,7 +94,7 @@ def _read_seen(text: str) -> SeenLine | None:
         return None
 
 
-def _read_day(form: Form, now: datetime) -> date:
+def read_day(form: Form, now: datetime) -> date:
     """The latest day if the field has a fault."""
     latest = latest_day(now)
     try:
@@ -114,6 +114,10 @@ def _read_url(form: Form, parcel_id: str) -> str:
     if not url:
         form.fail(name, "Enter the address of the registry's page, here or beside each chosen line.")
         return url
+    return read_page(form, name, url)
+
+
+def read_page(form: Form, name: str, url: str) -> str:
     try:
         return parse_registry_url(url)
     except CellError as error:

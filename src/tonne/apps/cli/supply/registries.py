@@ -1,16 +1,30 @@
 """tonne registry"""
 
 from dataclasses import replace
+from datetime import datetime
 
 import click
 
-from tonne.apps.cli.database import ACTOR, run_in_transaction
+from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
 from tonne.apps.cli.parameters import check_text
+from tonne.apps.cli.selling.login import approve_or_link
+from tonne.platform.db.database import Connection
+from tonne.platform.values.context import Mode, utc_now
+from tonne.selling.users.approvals import Approver
 from tonne.supply.registries.account_store import AccountState, Resolution, list_accounts
 from tonne.supply.registries.check_registries import settle_lot
+from tonne.supply.registries.errors import RequestNotOpen
 from tonne.supply.registries.instruction_store import ListedInstruction, list_open
 from tonne.supply.registries.operate import check_account, retry_request
+from tonne.supply.registries.settle_request import (
+    Finding,
+    RequestedSettlement,
+    Settlement,
+    approve_settlement,
+    request_settlement,
+)
+from tonne.supply.registries.settlement_store import find as find_settlement
 
 ACCOUNTS: tuple[ValueColumn[AccountState], ...] = (
     *columns("id: account", "mode", "adapter", "looked_at: last look", "open_requests: open"),
@@ -85,15 +99,80 @@ def retry(request_id: str) -> None:
 
 
 @registry.command("settle")
-@click.argument("lot_id")
-@click.option("--explained", "resolution", flag_value="explained", help="The difference stays and is expected.")
-@click.option("--corrected", "resolution", flag_value="corrected", help="The difference should be gone now.")
+@click.argument("settled_id", metavar="LOT_OR_REQUEST")
+@click.option("--explained", "resolution", flag_value="explained", help="Of a lot: the difference stays.")
+@click.option("--corrected", "resolution", flag_value="corrected", help="Of a lot: the difference should be gone now.")
+@click.option("--retired", "url", metavar="URL", help="Of a request: the registry's page of the retirement.")
+@click.option("--not-retired", is_flag=True, help="Of a request: the registry has retired nothing, and will not.")
+@click.option("--serial", "serials", multiple=True, help="With --retired: a serial that is retired. Repeatable.")
+@click.option("--on", "retired_on", type=click.DateTime(["%Y-%m-%d"]), help="With --retired: the day.")
+@click.option("--holding", help="The holding that has what is left, if the registry has split it.")
 @click.option("--reason", required=True, help="Why, for the records.")
-def settle(lot_id: str, resolution: str | None, reason: str) -> None:
-    """Resume a lot whose registry contradicted the books."""
-    if resolution is None:
-        raise click.UsageError("Say what became of the difference: --explained or --corrected.")
-    reason, by = check_text(reason, "--reason"), ACTOR.now()
-    if not run_in_transaction(settle_lot, lot_id, Resolution(resolution), reason=reason, by=by):
+def settle(
+    settled_id: str,
+    resolution: str | None,
+    url: str | None,
+    *,
+    not_retired: bool,
+    serials: tuple[str, ...],
+    retired_on: datetime | None,
+    holding: str | None,
+    reason: str,
+) -> None:
+    """Settle what a registry contradicts, or has not answered.
+
+    A lot whose registry contradicted the books is resumed: --explained or --corrected. Of a request in doubt you say
+    what you have found out at the registry: --retired or --not-retired. Another person approves that.
+    """
+    reason = check_text(reason, "--reason")
+    if resolution is not None:
+        _settle_lot(settled_id, Resolution(resolution), reason)
+        return
+    if not_retired == (url is not None) or (url is not None and (not serials or retired_on is None)):
+        raise click.UsageError(
+            "Of a lot, say --explained or --corrected. Of a request, say --not-retired, or --retired with the address, "
+            "--serial and --on."
+        )
+    settlement = Settlement(
+        finding=Finding.NOT_RETIRED if not_retired else Finding.RETIRED,
+        reason=reason,
+        retirement_url=url,
+        retired_on=retired_on and retired_on.date(),
+        serials=serials,
+        next_holding_id=holding,
+    )
+    settings = settings_from_environment()
+    made = run_in_transaction(request_settlement, settled_id, settlement, settings=settings, by=ACTOR.now())
+    people = "another person approves" if made.missing == 1 else "two people approve"
+    click.echo(f"It is booked when {people} it: `tonne registry approve {settled_id}`.")
+
+
+@registry.command("approve")
+@click.argument("request_id")
+def approve(request_id: str) -> None:
+    """Print the link to approve what became of a request.
+
+    With TONNE_APPROVALS_BY=token, and after `tonne login`, the command approves it.
+    """
+
+    async def find_page(tx: Connection) -> tuple[Mode, str]:
+        stored = await find_settlement(tx, request_id)
+        if stored is None:
+            raise RequestNotOpen(f"Nobody has said what became of request {request_id}.")
+        return stored.mode, f"registries/requests/{request_id}"
+
+    async def work(tx: Connection, approver: Approver) -> RequestedSettlement:
+        return await approve_settlement(tx, request_id, approver=approver, settings=settings, now=utc_now())
+
+    settings = settings_from_environment()
+    made = approve_or_link(find_page, work)
+    if made is not None:
+        then = "waits for another person, who must approve it, too" if made.missing else "is settled"
+        click.echo(f"Request {request_id} {then}.")
+
+
+def _settle_lot(lot_id: str, resolution: Resolution, reason: str) -> None:
+    by = ACTOR.now()
+    if not run_in_transaction(settle_lot, lot_id, resolution, reason=reason, by=by):
         raise click.UsageError(f"Lot {lot_id} is not paused. `tonne doctor` names the lots that are.")
     click.echo(f"Lot {lot_id} supplies orders again.")

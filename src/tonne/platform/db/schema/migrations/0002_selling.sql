@@ -399,7 +399,8 @@ CREATE INDEX personal_tokens_of_user ON personal_tokens (user_id, created_at);
 -- What users approved. `digest` is the SHA-256 of what they saw: amount, account, reason and who requested it. After a
 -- change of these the approval no longer counts. The requester and the approver are actors, as in the audit log.
 CREATE TABLE approvals (
-    kind          text NOT NULL CHECK (kind IN ('refund', 'return', 'write_off', 'reopening', 'bank_iban', 'limit')),
+    kind          text NOT NULL CHECK (
+        kind IN ('refund', 'return', 'write_off', 'reopening', 'bank_iban', 'limit', 'registry_request')),
     subject_id    text NOT NULL,
     digest        bytea NOT NULL CHECK (length(digest) = 32),
     requested_by  text NOT NULL,

@@ -549,7 +549,12 @@ CREATE TABLE registry_instructions (
     registry_reference  text,
     -- The registry's words, or why its answer could not be booked.
     problem             text,
+    -- What a person has found out at the registry (JSON), to be approved by another one.
+    settlement          text,
+    settlement_by       text,
+    settlement_at       timestamptz,
     closed_at           timestamptz,
+    CHECK ((settlement IS NULL) = (settlement_by IS NULL) AND (settlement IS NULL) = (settlement_at IS NULL)),
     FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
     CHECK (mode = 'test' OR registry_account NOT LIKE 'sim-%'),
     CHECK (state = 'recorded' OR sent_at IS NOT NULL),

@@ -1,0 +1,70 @@
+"""SQL of what persons have found out about requests at registries."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from tonne.platform.db.database import Connection, value_of, value_or_none
+from tonne.platform.values.context import By, Mode
+
+
+class StoredSettlement(Struct, frozen=True):
+    """`document` is the JSON of a Settlement."""
+
+    request_id: str
+    mode: Mode
+    lot_id: str
+    document: str
+    requested_by: str
+    requested_at: datetime
+
+
+NOTE = """
+UPDATE registry_instructions SET settlement = $2, settlement_by = $3, settlement_at = $4
+WHERE id = $1 AND closed_at IS NULL
+"""
+
+
+async def note(tx: Connection, request_id: str, document: str, by: By) -> None:
+    await tx.execute(NOTE, request_id, document, str(by.actor), by.at)
+
+
+_STORED = """
+SELECT id AS request_id, mode, lot_id, settlement AS document, settlement_by AS requested_by,
+       settlement_at AS requested_at FROM registry_instructions
+"""
+FIND = f"{_STORED} WHERE id = $1 AND settlement IS NOT NULL"
+
+
+async def find(connection: Connection, request_id: str) -> StoredSettlement | None:
+    return value_or_none(StoredSettlement, await connection.fetchrow(FIND, request_id))
+
+
+LIST_WAITING = f"""
+{_STORED} WHERE mode = $1 AND settlement IS NOT NULL AND closed_at IS NULL ORDER BY settlement_at, id LIMIT 200
+"""
+
+
+async def list_waiting(connection: Connection, mode: Mode) -> list[StoredSettlement]:
+    """Those that are not approved yet, oldest first."""
+    return [value_of(StoredSettlement, row) for row in await connection.fetch(LIST_WAITING, mode)]
+
+
+class LotSerial(Struct, frozen=True):
+    registry: str
+    serial: str
+    unit_grams: int
+
+
+FIND_LOT = """
+SELECT project.registry, lot.serial, lot.unit_grams
+FROM lots lot JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+WHERE lot.mode = $1 AND lot.id = $2
+"""
+
+
+async def find_lot(connection: Connection, mode: Mode, lot_id: str) -> LotSerial:
+    row = await connection.fetchrow(FIND_LOT, mode, lot_id)
+    if row is None:
+        raise LookupError(f"lot {lot_id}")
+    return LotSerial(**row)
