@@ -70,6 +70,7 @@ ACROSS_ACCOUNTS = {
     "supply/registries/registry_reads.py": "for the operator: where the credits of a registry are",
     "supply/registries/retire_units.py": "a job of the worker: a retirement may be for several accounts",
     "supply/registries/check_registries.py": "a job of the worker: a registry knows no accounts",
+    "supply/registries/settle_request.py": "for the operator: a retirement may be for several accounts",
     "supply/registries/book_answer.py": "a job of the worker: a retirement may be for several accounts",
     "supply/stock/parcels/close_units.py": "a job of the worker",
     "supply/stock/holds/holds.py": "supply is held for checkouts of all accounts; also a job of the worker",

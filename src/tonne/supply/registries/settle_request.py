@@ -27,17 +27,17 @@ from tonne_verify.serials.parse import parse
 from tonne_verify.serials.units import SerialError
 
 
-class Finding(StrEnum):
+class RequestFinding(StrEnum):
     RETIRED = "retired"
     NOT_RETIRED = "not_retired"
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class RequestSettlement(Struct, frozen=True, kw_only=True):
     """`serials` are those that the registry has retired. `next_holding_id` has what is left of the holding, if the
     registry has split it.
     """
 
-    finding: Finding
+    finding: RequestFinding
     reason: str
     retirement_url: str | None = None
     retired_on: date | None = None
@@ -47,7 +47,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """For people."""
-        if self.finding is Finding.NOT_RETIRED:
+        if self.finding is RequestFinding.NOT_RETIRED:
             return f"Not retired: {self.reason}"
         return f"Retired on {self.retired_on}: {'; '.join(self.serials)}, {self.retirement_url}. {self.reason}"
 
@@ -56,7 +56,7 @@ class RequestedSettlement(Struct, frozen=True):
     """`missing` people must still approve it."""
 
     request_id: str
-    settlement: Settlement
+    settlement: RequestSettlement
     missing: int
 
 
@@ -71,12 +71,12 @@ def subject_of(stored: StoredSettlement) -> Subject:
     )
 
 
-def read_settlement(stored: StoredSettlement) -> Settlement:
-    return msgspec.json.decode(stored.document, type=Settlement)
+def read_settlement(stored: StoredSettlement) -> RequestSettlement:
+    return msgspec.json.decode(stored.document, type=RequestSettlement)
 
 
 async def request_settlement(
-    tx: Connection, request_id: str, settlement: Settlement, *, settings: Settings, by: By
+    tx: Connection, request_id: str, settlement: RequestSettlement, *, settings: Settings, by: By
 ) -> RequestedSettlement:
     """Note what is to be approved. It replaces what was noted before. Raises RequestNotOpen, SettlementRefused."""
     found = await _require_open(tx, request_id, by.at)
@@ -144,9 +144,9 @@ async def _require_open(tx: Connection, request_id: str, now: datetime) -> Open:
     return found
 
 
-async def _book(tx: Connection, found: Open, settlement: Settlement, *, settings: Settings, by: By) -> None:
+async def _book(tx: Connection, found: Open, settlement: RequestSettlement, *, settings: Settings, by: By) -> None:
     """Lots are locked before parcels, and parcels before requests."""
-    instruction, is_retired = found.instruction, settlement.finding is Finding.RETIRED
+    instruction, is_retired = found.instruction, settlement.finding is RequestFinding.RETIRED
     await instructed_parcels.lock_lot_before_parcels(tx, instruction.lot_id)
     if is_retired:
         answer = Answer(

@@ -9,7 +9,7 @@ from tonne.platform.values.context import By, Mode
 
 
 class StoredSettlement(Struct, frozen=True):
-    """`document` is the JSON of a Settlement."""
+    """`document` is the JSON of a RequestSettlement."""
 
     request_id: str
     mode: Mode
@@ -30,10 +30,9 @@ async def note(tx: Connection, request_id: str, document: str, by: By) -> None:
 
 
 _STORED = """
-SELECT id AS request_id, mode, lot_id, settlement AS document, settlement_by AS requested_by,
-       settlement_at AS requested_at FROM registry_instructions
+id AS request_id, mode, lot_id, settlement AS document, settlement_by AS requested_by, settlement_at AS requested_at
 """
-FIND = f"{_STORED} WHERE id = $1 AND settlement IS NOT NULL"
+FIND = f"SELECT {_STORED} FROM registry_instructions WHERE id = $1 AND settlement IS NOT NULL"
 
 
 async def find(connection: Connection, request_id: str) -> StoredSettlement | None:
@@ -41,7 +40,8 @@ async def find(connection: Connection, request_id: str) -> StoredSettlement | No
 
 
 LIST_WAITING = f"""
-{_STORED} WHERE mode = $1 AND settlement IS NOT NULL AND closed_at IS NULL ORDER BY settlement_at, id LIMIT 200
+SELECT {_STORED} FROM registry_instructions
+WHERE mode = $1 AND settlement IS NOT NULL AND closed_at IS NULL ORDER BY settlement_at, id LIMIT 200
 """
 
 

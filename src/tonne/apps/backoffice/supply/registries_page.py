@@ -20,9 +20,9 @@ from tonne.supply.registries.instruction_store import ListedInstruction, list_op
 from tonne.supply.registries.operate import check_account, retry_request
 from tonne.supply.registries.registry_reads import list_differing, list_registries_any_account
 from tonne.supply.registries.settle_request import (
-    Finding,
     RequestedSettlement,
-    Settlement,
+    RequestFinding,
+    RequestSettlement,
     approve_settlement,
     read_settlement,
     request_settlement,
@@ -168,24 +168,24 @@ class RegistriesPage(ConfirmedPage, frozen=True):
 
 
 EFFECTS = {
-    Finding.RETIRED: "Its orders are completed, and their certificates state these serials.",
-    Finding.NOT_RETIRED: "The credits wait again, and the registry is asked under a new reference. If it has retired "
+    RequestFinding.RETIRED: "Its orders are completed, and their certificates state these serials.",
+    RequestFinding.NOT_RETIRED: "The credits wait again, and the registry is asked under a new reference. If it has retired "
     "them after all, they are retired twice.",
 }
 
 
-def _read_settlement(form: Form, now: datetime) -> Settlement:
+def _read_settlement(form: Form, now: datetime) -> RequestSettlement:
     """It does not count if the form has faults."""
-    finding = form.choice("finding", Finding, "Choose what you have found at the registry.")
+    finding = form.choice("finding", RequestFinding, "Choose what you have found at the registry.")
     reason = form.text("reason", "Say how you have found it out, in a sentence.", longest=300)
-    if finding is not Finding.RETIRED:
-        return Settlement(finding=Finding.NOT_RETIRED, reason=reason)
+    if finding is not RequestFinding.RETIRED:
+        return RequestSettlement(finding=RequestFinding.NOT_RETIRED, reason=reason)
     serials = tuple(part for part in (each.strip() for each in form.value("serials").split(";")) if part)
     if not serials:
         form.fail("serials", "Enter the serials that the registry shows as retired.")
     if not form.value("retirement_url"):
         form.fail("retirement_url", "Enter the address of the registry's page.")
-    return Settlement(
+    return RequestSettlement(
         finding=finding,
         reason=reason,
         retirement_url=read_page(form, "retirement_url", form.value("retirement_url")),

@@ -18,9 +18,9 @@ from tonne.supply.registries.errors import RequestNotOpen
 from tonne.supply.registries.instruction_store import ListedInstruction, list_open
 from tonne.supply.registries.operate import check_account, retry_request
 from tonne.supply.registries.settle_request import (
-    Finding,
     RequestedSettlement,
-    Settlement,
+    RequestFinding,
+    RequestSettlement,
     approve_settlement,
     request_settlement,
 )
@@ -133,8 +133,8 @@ def settle(
             "Of a lot, say --explained or --corrected. Of a request, say --not-retired, or --retired with the address, "
             "--serial and --on."
         )
-    settlement = Settlement(
-        finding=Finding.NOT_RETIRED if not_retired else Finding.RETIRED,
+    settlement = RequestSettlement(
+        finding=RequestFinding.NOT_RETIRED if not_retired else RequestFinding.RETIRED,
         reason=reason,
         retirement_url=url,
         retired_on=retired_on and retired_on.date(),
