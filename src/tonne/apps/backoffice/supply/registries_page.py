@@ -169,8 +169,8 @@ class RegistriesPage(ConfirmedPage, frozen=True):
 
 EFFECTS = {
     RequestFinding.RETIRED: "Its orders are completed, and their certificates state these serials.",
-    RequestFinding.NOT_RETIRED: "The credits wait again, and the registry is asked under a new reference. If it has retired "
-    "them after all, they are retired twice.",
+    RequestFinding.NOT_RETIRED: "The credits wait again, and the registry is asked under a new reference. If it has "
+    "retired them after all, they are retired twice.",
 }
 
 
