@@ -13,7 +13,7 @@ from tests.channels.checkout.scene import work
 from tests.channels.checkout.shopper import Shopper, make_link
 from tests.money.cards.card_scene import total
 from tests.money.invoices.bank import ADA_IBAN, EVE_IBAN, Line
-from tests.money.invoices.billing import ADA, Billing
+from tests.money.invoices.billing import ADA, Billing, pdf_text
 from tests.money.refunds.refund_scene import RefundScene
 from tests.money.refunds.test_mismatched import mismatched
 from tests.support.clock import ManualClock
@@ -26,7 +26,7 @@ from tonne.money.invoices.settle_invoice import write_off_invoice
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Actor, ActorKind
-from tonne.selling.accounts.tax.tax_profile import find_tax_profile
+from tonne.selling.accounts.tax.tax_profile import TaxProfile, find_tax_profile
 from tonne.selling.users.approvals import ApprovalKind
 
 MakePerson = Callable[[], Person]
@@ -162,6 +162,25 @@ async def test_the_tax_profile_of_a_customer(services: Services, world: World, o
     assert (await olga.submit(path, **fields | {"treatment": "", "rate": "8.1"})).status_code == 303
     profile = await services.database.run(find_tax_profile, organisation_id)
     assert (profile.treatment, profile.rate) == (None, None)
+
+
+async def test_a_preview_shows_the_invoice_of_other_settings_and_saves_nothing(
+    services: Services, world: World, olga: Person
+) -> None:
+    organisation_id = world.ours_live.scope.organisation_id
+    path = f"/operator/live/customers/{organisation_id}/tax"
+    assert f'formaction="{path}/preview"' in (await olga.get(path)).text
+    fields = {"treatment": "reverse_charge", "rate": "", "country": "FR", "tax_id": "FR40303265045"}
+    address = {"street": "12 rue du Port", "postcode": "75001", "city": "Paris", "buyer_reference": "PO 4711"}
+    answer = await olga.submit(f"{path}/preview", **fields, **address)
+    assert answer.headers["content-type"] == "application/pdf"
+    text = pdf_text(answer.content)
+    for part in ("PREVIEW", "12 rue du Port", "PO 4711", "FR40303265045", "Reverse charge"):
+        assert part in text, part
+    wrong = await olga.submit(f"{path}/preview", **fields | {"tax_id": "FR40303265044"})
+    assert wrong.headers["content-type"].startswith("text/html")
+    assert "is not a valid VAT number" in wrong.text
+    assert await services.database.run(find_tax_profile, organisation_id) == TaxProfile()
 
 
 async def test_a_person_is_found_exported_and_erased(

@@ -46,6 +46,7 @@ HARMLESS = {
     "/customers/{organisation_id}/fee",
     "/customers/{organisation_id}/reopen",
     "/customers/{organisation_id}/tax",
+    "/customers/{organisation_id}/tax/preview",
     "/customers/{organisation_id}/vat-check",
     "/dashboard/sign-out",
     "/dashboard/you/passkeys/options",

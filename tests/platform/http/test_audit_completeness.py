@@ -113,6 +113,8 @@ NOT_AUDITED = {
     **OF_ORDERS,
     **OF_SUPPLY,
     "POST /verify": "changes nothing: it only reads a PDF",
+    "POST /operator/live/customers/{organisation_id}/tax/preview": "changes nothing: it only shows a PDF",
+    "POST /operator/test/customers/{organisation_id}/tax/preview": "changes nothing: it only shows a PDF",
     "POST /v1/orders/batch": "the orders are the record; their rows name the key",
     "POST /v1/orders/by-estimate": "the order is the record; its row names the key",
     "POST /v1/orders/by-mass": "the order is the record; its row names the key",

@@ -87,6 +87,16 @@ def check_tax_profile(profile: TaxProfile) -> TaxProfile:
     )
 
 
+def changed_profile(old: TaxProfile, changes: dict[str, Any]) -> TaxProfile:
+    """A change of the treatment clears the rate unless `changes` has one, because only `standard` has a rate.
+
+    Raises TaxProfileInvalid.
+    """
+    if changes.get("treatment", TaxTreatment.STANDARD) is not TaxTreatment.STANDARD:
+        changes = {"rate": None, **changes}
+    return check_tax_profile(replace(old, **changes))
+
+
 def is_tax_rate(share: Decimal) -> bool:
     return 0 < share <= 1 and share == round(share, _RATE_DIGITS)
 
@@ -137,15 +147,10 @@ async def read_tax_profile(connection: Connection, organisation_id: str) -> TaxP
 
 
 async def set_tax_profile(tx: Connection, organisation_id: str, changes: dict[str, Any], *, by: By) -> TaxProfile:
-    """Change the given fields; None clears one. Orders that have a price keep their tax.
-
-    A change of the treatment clears the rate unless `changes` has one, because only `standard` has a rate.
-    """
+    """Change the given fields; None clears one. Orders that have a price keep their tax. Raises TaxProfileInvalid."""
     await store.lock_organisation(tx, organisation_id)
     old = await read_tax_profile(tx, organisation_id)
-    if changes.get("treatment", TaxTreatment.STANDARD) is not TaxTreatment.STANDARD:
-        changes = {"rate": None, **changes}
-    new = check_tax_profile(replace(old, **changes))
+    new = changed_profile(old, changes)
     await save_tax_profile(tx, organisation_id, new)
     action, before, after = "organisation.tax_set", _audited(old), _audited(new)
     await audit.record(tx, organisation_id, action, by=by, before=before, after=after)
