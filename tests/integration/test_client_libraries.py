@@ -49,11 +49,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         tonne.stop()
 
 
-def run(*command: str | Path, folder: Path) -> str:
+def run(*command: str | Path, folder: Path, code: int = 0) -> str:
     """Without the variables that would lead to the modules of the repository."""
     inherited = {name: value for name, value in environment({}).items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     done = subprocess.run(command, cwd=folder, env=inherited, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 

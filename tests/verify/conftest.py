@@ -1,6 +1,15 @@
+from pathlib import Path
+
 import pytest
 
 from tests.verify.seller import Seller
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `tonne-verify trust add` writes: not in the home of who runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config"
 
 
 @pytest.fixture(scope="session")

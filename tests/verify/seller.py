@@ -29,6 +29,7 @@ from tonne_verify.merkle import leaf_hash
 from tonne_verify.multibase import encode_multikey
 from tonne_verify.notes import Checkpoint, NoteKey, SignatureType
 from tonne_verify.openings import Opening, names_hash
+from tonne_verify.policy import Policy
 from tonne_verify.proofs import TlogProof
 from tonne_verify.tiles import inclusion_plan
 
@@ -139,6 +140,12 @@ class Seller:
 
     def issuer(self, **changes: Any) -> Issuer:
         return Issuer.parse(json.dumps(self.issuer_json(**changes)))
+
+    def policy_text(self) -> str:
+        return f"log {self.log_key.vkey}\nwitness w {self.witness.vkey}\nquorum w\n"
+
+    def policy(self) -> Policy:
+        return Policy.parse(self.policy_text().encode(), "policy")
 
     def prove(self, openings: Sequence[Opening], *, cosigned: bool = True) -> list[dict[str, Any]]:
         """The openings, logged after some other entries, with their proofs."""

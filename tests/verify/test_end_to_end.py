@@ -16,9 +16,11 @@ from tonne_verify.cli import main
 from tonne_verify.errors import NotProven
 from tonne_verify.issuer import Issuer
 from tonne_verify.pdf import check_pdf
+from tonne_verify.policy import Policy
 from tonne_verify.report import Report
 from tonne_verify.verify_file import verify_file
 
+ALONE = Policy().accepting_no_witness()
 OBJECT = re.compile(rb"(?m)^\d+ \d+ obj\b")
 SIGNATURE = re.compile(rb"/Contents <([0-9A-Fa-f]{1000,})>")
 
@@ -52,14 +54,17 @@ async def test_an_order_becomes_a_pdf_that_anyone_can_verify(verifier: Verifier,
     published = await verifier.browser.get("/.well-known/tonne-issuer.json")
     issuer = Issuer.parse(published.content)
     pdf = await download()
-    report = verify_file("certificate.pdf", pdf, issuer)
-    assert report.exit_code == 0, report.lines()
+    # This service has no witnesses, and the order is one of the test mode.
+    assert verify_file("certificate.pdf", pdf, issuer).exit_code == 3
+    report = verify_file("certificate.pdf", pdf, issuer, ALONE)
+    assert report.exit_code == 4, report.lines()
     assert verdicts(report) == {
         "signature": "holds",
         "credential": "holds",
         "log": "holds",
         "facts": "holds",
         "retirements": "holds",
+        "mode": "test",
         "witnesses": "not checked",
         "status": "not checked",
     }
@@ -68,7 +73,8 @@ async def test_an_order_becomes_a_pdf_that_anyone_can_verify(verifier: Verifier,
     (tmp_path / "issuer.json").write_bytes(published.content)
     (tmp_path / "credential.json").write_text(json.dumps(await verifier.credential(order_id)))
     files = [str(tmp_path / name) for name in ("certificate.pdf", "credential.json")]
-    assert main([*files, "--issuer", str(tmp_path / "issuer.json")]) == 0
+    run = [*files, "--issuer", str(tmp_path / "issuer.json")]
+    assert (main(run), main([*run, "--accept-no-witness"])) == (3, 4)
 
     starts = [each.start() for each in OBJECT.finditer(pdf)]
     assert len(starts) > 20
@@ -89,5 +95,5 @@ async def test_an_order_becomes_a_pdf_that_anyone_can_verify(verifier: Verifier,
     await verifier.publish()
     old = verify_file("old.json", json.dumps(await verifier.credential(order_id, number)).encode(), issuer)
     assert verdicts(old)["status"] == "does not hold"
-    new = verify_file("new.pdf", await download(), issuer)
-    assert new.exit_code == 0
+    new = verify_file("new.pdf", await download(), issuer, ALONE)
+    assert new.exit_code == 4

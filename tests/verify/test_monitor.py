@@ -1,6 +1,7 @@
 """The monitor against logs over HTTP: honest ones, and every way to cheat."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from tonne_verify import log_reader
 from tonne_verify.cli import main
 from tonne_verify.merkle import leaf_hash
 from tonne_verify.monitor import AuditOptions, audit
-from tonne_verify.notes import Checkpoint, NoteKey
+from tonne_verify.notes import Checkpoint, NoteKey, split_note
 from tonne_verify.report import Report
 from tonne_verify.tiles import TILE_WIDTH, entries_path, join_entries, tile_path
 
@@ -70,7 +71,13 @@ class Website:
             self.files[f"{path}/{entries_path(index, len(part))}"] = join_entries(part)
 
     def audit(self, *, whole: bool = False, issuer: Path | None = None) -> Report:
-        return audit(self.url, AuditOptions(self.state, issuer, whole=whole))
+        return audit(self.url, AuditOptions(self.state, issuer or self.trusted(), whole=whole))
+
+    def trusted(self) -> Path | None:
+        """The first audit is given the keys, as somebody who trusts the website would."""
+        issuer = self.state.with_name("trusted.json")
+        issuer.write_bytes(self.files["/.well-known/tonne-issuer.json"])
+        return None if self.state.exists() else issuer
 
     def failure(self, *, whole: bool = False) -> str:
         """The audit fails, and says why. The state keeps what was seen before."""
@@ -209,7 +216,7 @@ def test_openings_explain_every_entry(website: Website, tmp_path: Path) -> None:
 
     def run(lines: list[dict[str, Any]]) -> str:
         file.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        report = audit(website.url, AuditOptions(website.state, openings=file))
+        report = audit(website.url, AuditOptions(website.state, website.trusted(), openings=file))
         assert report.exit_code == (0 if report.checks[-1].verdict == "holds" else 1)
         return report.checks[-1].sentence
 
@@ -228,7 +235,8 @@ def test_openings_explain_every_entry(website: Website, tmp_path: Path) -> None:
 
 def test_the_command(website: Website, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     website.publish(some_entries(5))
-    assert main(["audit", f"{website.url}/log", "--state", str(website.state)]) == 0
+    first = ["audit", f"{website.url}/log", "--state", str(website.state)]
+    assert main([*first, "--issuer", str(website.trusted())]) == 0
     assert "5 entries, all read" in capsys.readouterr().out
     assert main(["audit", f"{website.url}/log", "--state", str(website.state), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["holds"] is True
@@ -243,3 +251,30 @@ def test_the_command(website: Website, capsys: pytest.CaptureFixture[str], tmp_p
     website.state.write_text('{"format": "tonne-audit/1", "logs": 1}')
     assert main(["audit", f"{website.url}/log", "--state", str(website.state)]) == 2
     assert "is damaged" in capsys.readouterr().out
+
+
+def test_keys_are_not_trusted_because_the_website_shows_them(
+    website: Website, capsys: pytest.CaptureFixture[str]
+) -> None:
+    website.publish(some_entries(5))
+    run = ["audit", f"{website.url}/log", "--state", str(website.state)]
+    assert main(run) == 3
+    shown = capsys.readouterr().out
+    assert "You have not trusted its key" in shown
+    assert json.loads(website.state.read_text())["logs"] == {}
+    (command,) = re.findall("`tonne-verify (trust add log [^`]+)`", shown)
+    assert main(command.split()) == 0
+    assert "Trusted as a log from now on" in capsys.readouterr().out
+    assert main(run) == 0
+
+
+def test_a_policy_may_demand_witnesses_of_the_audited_log(website: Website, tmp_path: Path) -> None:
+    note = website.publish(some_entries(5))
+    policy, witness = tmp_path / "policy", website.seller.witness
+    policy.write_text(f"witness w {witness.vkey}\nquorum w\n")
+    options = AuditOptions(website.state, website.trusted(), policy=policy)
+    assert audit(website.url, options).exit_code == 3
+    website.files["/log/checkpoint"] = f"{note}{witness.cosign(split_note(note)[0], 1_790_000_000)}".encode()
+    report = audit(website.url, options)
+    assert report.exit_code == 0
+    assert report.checks[0].sentence.endswith("Cosigned by witness.example/w.")

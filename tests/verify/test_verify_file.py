@@ -33,11 +33,11 @@ def failures(report: Report) -> dict[str, str]:
 
 
 def verify_json(seller: Seller, document: dict[str, Any], **changes: Any) -> Report:
-    return verify_file("credential.json", json.dumps(document).encode(), seller.issuer(**changes))
+    return verify_file("credential.json", json.dumps(document).encode(), seller.issuer(**changes), seller.policy())
 
 
 def test_a_certificate_holds(seller: Seller) -> None:
-    pdf = verify_file("certificate.pdf", seller.pdf(), seller.issuer())
+    pdf = verify_file("certificate.pdf", seller.pdf(), seller.issuer(), seller.policy())
     of_credential = {
         "credential": "holds",
         "log": "holds",
@@ -51,18 +51,19 @@ def test_a_certificate_holds(seller: Seller) -> None:
     assert pdf.facts[0] == f"Certificate {NUMBER}: 1.5 t CO2e for Ada Lovelace."
     credential = verify_json(seller, seller.credential())
     assert verdicts(credential) == of_credential
-    assert credential.lines()[-1] == "  Result: Everything that was checked holds. Not checked: status."
+    assert credential.lines()[-1] == "  Result: Proven, under policy. Not checked: status."
 
 
-def test_a_document_without_proof_holds_but_says_so(seller: Seller) -> None:
+def test_a_document_without_proof_is_not_proven(seller: Seller) -> None:
     """An invoice, and a certificate that was drawn before the log covered it."""
-    invoice = verify_file("invoice.pdf", seller.pdf({}), seller.issuer())
-    assert verdicts(invoice) == {"signature": "holds", "credential": "not checked"}
+    invoice = verify_file("invoice.pdf", seller.pdf({}), seller.issuer(), seller.policy())
+    assert verdicts(invoice) == {"signature": "holds", "credential": "not proven"}
     early = verify_json(seller, seller.credential(evidence=None))
-    assert verdicts(early) == {"credential": "holds", "log": "not checked", "status": "not checked"}
+    assert verdicts(early) == {"credential": "holds", "log": "not proven", "status": "not checked"}
     unwitnessed = verify_json(seller, seller.credential(evidence=seller.evidence(cosigned=False)))
-    assert verdicts(unwitnessed)["witnesses"] == "not checked"
-    assert [each.exit_code for each in (invoice, early, unwitnessed)] == [0, 0, 0]
+    assert verdicts(unwitnessed)["witnesses"] == "not proven"
+    assert [each.exit_code for each in (invoice, early, unwitnessed)] == [3, 3, 3]
+    assert unwitnessed.lines()[-1] == "  Result: Not proven: witnesses. Nothing was found to be false."
 
 
 @pytest.fixture(scope="module")
@@ -226,12 +227,14 @@ def test_other_files_are_refused_with_a_sentence(seller: Seller, content: bytes,
 
 def test_the_command(seller: Seller, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     issuer, good, bad = tmp_path / "issuer.json", tmp_path / "good.json", tmp_path / "bad.json"
+    (tmp_path / "policy").write_text(seller.policy_text())
+    trust = ["--issuer", str(issuer), "--policy", str(tmp_path / "policy")]
     issuer.write_text(json.dumps(seller.issuer_json()))
     good.write_text(json.dumps(seller.credential()))
     bad.write_text(good.read_text().replace("Ada", "\x1b[2JEve").replace("\x1b", "\\u001b"))
-    assert main([str(good), "--issuer", str(issuer)]) == 0
+    assert main([str(good), *trust]) == 0
     assert "holds          credential " in capsys.readouterr().out
-    assert main([str(good), str(bad), "--issuer", str(issuer), "--json"]) == 1
+    assert main([str(good), str(bad), *trust, "--json"]) == 1
     first, second = json.loads(capsys.readouterr().out)
     assert (first["holds"], second["holds"]) == (True, False)
     assert second["checks"] == [
@@ -241,7 +244,7 @@ def test_the_command(seller: Seller, tmp_path: Path, capsys: pytest.CaptureFixtu
             "sentence": "The signature is wrong: the credential was changed after it was signed.",
         }
     ]
-    assert main([str(tmp_path / "missing"), "--issuer", str(issuer)]) == 2
+    assert main([str(tmp_path / "missing"), *trust]) == 2
     assert "cannot be read: No such file" in capsys.readouterr().out
     assert main([str(good), "--issuer", str(good)]) == 2
     assert "not an issuer file" in capsys.readouterr().out
@@ -263,7 +266,15 @@ def test_online_asks_for_the_status_and_for_revoked_keys(seller: Seller, tmp_pat
             "statusSize": 2,
         }
         credential = seller.credential(issuer={"id": did}, credentialStatus=entry)
-        paths = [tmp_path / "credential.json", "--issuer", tmp_path / "issuer.json", "--online"]
+        paths = [
+            tmp_path / "credential.json",
+            "--issuer",
+            tmp_path / "issuer.json",
+            "--online",
+            "--policy",
+            tmp_path / "policy",
+        ]
+        (tmp_path / "policy").write_text(seller.policy_text())
         (tmp_path / "credential.json").write_text(json.dumps(credential))
         (tmp_path / "issuer.json").write_text(json.dumps(published))
         run = [str(each) for each in paths]

@@ -17,7 +17,7 @@ MAX_ALARMS = 100
 
 @dataclass(slots=True)
 class SeenLog:
-    """`checkpoint` is the newest signed note that was verified; the keys were pinned when they were first seen."""
+    """`checkpoint` is the newest signed note that was verified; the keys are those that the user trusted."""
 
     url: str
     mode: str

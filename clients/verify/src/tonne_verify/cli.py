@@ -7,26 +7,40 @@ from pathlib import Path
 
 from tonne_verify.monitor import AuditOptions
 from tonne_verify.report import ExitCode
-from tonne_verify.run import VerifyOptions, run_audit, run_verify
+from tonne_verify.run import VerifyOptions, run_audit, run_trust, run_verify
+from tonne_verify.trust import own_policy
 
-EPILOG = """\
-exit codes: 0 everything that was checked holds, 1 something does not hold, 2 wrong usage or an unreadable file.
-
-`tonne-verify audit --help` explains how to watch the log of a seller.
+CODES = """\
+exit codes: 0 proven, 1 false, 2 unreadable or wrong usage, 3 not proven, 4 a test. Of several files, the first of
+1, 2, 3, 4, 0 that occurs.
 """
+EPILOG = f"""\
+{CODES}
+`tonne-verify trust --help` explains how to name witnesses that you trust, `tonne-verify audit --help` how to watch the
+log of a seller.
+"""
+POLICY = (
+    "whom you trust: logs, witnesses and a quorum (c2sp.org/tlog-policy); otherwise whom you named with `trust add`"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    return _audit(given[1:]) if given[:1] == ["audit"] else _verify(given)
+    commands = {"audit": _audit, "trust": _trust}
+    if given and given[0] in commands:
+        return commands[given[0]](given[1:])
+    return _verify(given)
+
+
+def _parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=name, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def _verify(given: Sequence[str]) -> ExitCode:
-    parser = argparse.ArgumentParser(
-        prog="tonne-verify",
-        description="Verify certificates: PDF files, or credential.json. Nothing is sent anywhere.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = _parser(
+        "tonne-verify", "Verify certificates: PDF files, or credential.json. Nothing is sent anywhere.", EPILOG
     )
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="a PDF, or a credential in JSON")
     parser.add_argument(
@@ -35,30 +49,56 @@ def _verify(given: Sequence[str]) -> ExitCode:
         type=Path,
         help="the seller's public keys: tonne-issuer.json, from https://HOST/.well-known/tonne-issuer.json",
     )
+    parser.add_argument("--policy", metavar="FILE", type=Path, help=POLICY)
+    parser.add_argument(
+        "--accept-no-witness",
+        action="store_true",
+        help="if no witness is named, accept that only the seller vouches for its log",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
         "--online", action="store_true", help="ask the seller whether certificates and keys are still valid"
     )
     options = parser.parse_args(given)
-    return run_verify(options.files, VerifyOptions(options.issuer, options.json, options.online), print)
+    return run_verify(
+        options.files,
+        VerifyOptions(options.issuer, options.json, options.online, options.policy, options.accept_no_witness),
+        print,
+    )
+
+
+def _trust(given: Sequence[str]) -> ExitCode:
+    parser = _parser(
+        "tonne-verify trust",
+        "Name a log or a witness that you trust. Ask its operator for the key, not the seller.",
+        f"Without --policy, the keys are kept in {own_policy()}.",
+    )
+    parser.add_argument("action", choices=["add"])
+    parser.add_argument("kind", choices=["witness", "log"])
+    parser.add_argument("key", help="its public key, written name+id+key")
+    parser.add_argument("url", nargs="?", help="its address, if you know it")
+    parser.add_argument("--policy", metavar="FILE", type=Path, help="the policy to write")
+    options = parser.parse_args(given)
+    return run_trust(options.kind, options.key, options.url, options.policy, print)
 
 
 def _audit(given: Sequence[str]) -> ExitCode:
-    parser = argparse.ArgumentParser(
-        prog="tonne-verify audit",
-        description="Watch the transparency log of a seller: nothing that it has published may change.",
-        epilog="exit codes: 0 nothing has changed, 1 something is wrong, 2 wrong usage, or the log cannot be read.",
+    parser = _parser(
+        "tonne-verify audit",
+        "Watch the transparency log of a seller: nothing that it has published may change.",
+        CODES,
     )
     parser.add_argument("url", metavar="URL", help="the seller's website, or one log, such as https://HOST/log")
     parser.add_argument("--state", required=True, type=Path, help="the file that remembers what was seen; keep it")
-    parser.add_argument("--issuer", type=Path, help="the seller's public keys; otherwise those seen at the first audit")
+    parser.add_argument("--issuer", type=Path, help="the seller's public keys, which you trust from then on")
+    parser.add_argument("--policy", metavar="FILE", type=Path, help=POLICY)
     parser.add_argument("--openings", type=Path, help="what the entries state: the file of `tonne log openings`")
     parser.add_argument("--whole", action="store_true", help="read all entries again, not only new ones")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     options = parser.parse_args(given)
     return run_audit(
         options.url,
-        AuditOptions(options.state, options.issuer, options.openings, options.whole),
+        AuditOptions(options.state, options.issuer, options.openings, options.whole, options.policy),
         print,
         as_json=options.json,
     )

@@ -7,8 +7,9 @@ from typing import Any
 from tonne_verify.errors import NotProven
 from tonne_verify.issuer import Issuer, IssuerLog
 from tonne_verify.merkle import check_inclusion, leaf_hash
-from tonne_verify.notes import Checkpoint, split_note
+from tonne_verify.notes import Checkpoint, NoteSignature, split_note
 from tonne_verify.openings import Opening, StatementKind
+from tonne_verify.policy import Policy
 from tonne_verify.proofs import TlogProof
 
 EVIDENCE_TYPE = "TransparencyLogEntry"
@@ -16,13 +17,15 @@ EVIDENCE_TYPE = "TransparencyLogEntry"
 
 @dataclass(frozen=True, slots=True)
 class ProvenEntry:
-    """A statement that is in the log. `witnesses` are the names of those that cosigned the checkpoint."""
+    """A statement that is in the log. `signatures` are those of its checkpoint that were verified."""
 
     opening: Opening
     log: IssuerLog
     checkpoint: Checkpoint
     index: int
-    witnesses: tuple[str, ...]
+    signatures: tuple[NoteSignature, ...]
+    # All lines below the checkpoint, most of them not verified.
+    signature_lines: tuple[str, ...]
 
     @property
     def kind(self) -> StatementKind:
@@ -38,23 +41,22 @@ class ProvenEntry:
         return facts
 
 
-def check_evidence(evidence: Any, issuer: Issuer) -> ProvenEntry:
+def check_evidence(evidence: Any, issuer: Issuer, policy: Policy) -> ProvenEntry:
     """Raises NotProven unless the statement is in a log of the issuer, by a checkpoint that the log has signed."""
     opening = Opening.from_json(evidence)
     opening.check()
     if not isinstance(evidence.get("proof"), str):
         raise NotProven("The entry has no inclusion proof.")
-    return check_proof(TlogProof.parse(evidence["proof"]), opening, issuer)
+    return check_proof(TlogProof.parse(evidence["proof"]), opening, issuer, policy)
 
 
-def check_proof(proof: TlogProof, opening: Opening, issuer: Issuer) -> ProvenEntry:
-    text, _ = split_note(proof.checkpoint)
+def check_proof(proof: TlogProof, opening: Opening, issuer: Issuer, policy: Policy) -> ProvenEntry:
+    text, lines = split_note(proof.checkpoint)
     log = issuer.log(Checkpoint.parse(text).origin)
-    note = log.open_checkpoint(proof.checkpoint)
+    note = log.open_checkpoint(proof.checkpoint, policy.witness_keys)
     if opening.statement["mode"] != log.mode:
         raise NotProven(f"The statement is of the mode {opening.statement['mode']!r}, the log of the mode {log.mode}.")
     checkpoint = Checkpoint.parse(note.text)
     leaf = leaf_hash(opening.commitment())
     check_inclusion(leaf, proof.index, checkpoint.size, proof.hashes, checkpoint.root)
-    witnesses = tuple(each.key.name for each in note.signatures if each.key in log.witnesses)
-    return ProvenEntry(opening, log, checkpoint, proof.index, witnesses)
+    return ProvenEntry(opening, log, checkpoint, proof.index, note.signatures, tuple(lines))

@@ -1,9 +1,11 @@
 """The issuer file: the public keys of an operator, which `/.well-known/tonne-issuer.json` publishes."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tonne_verify.canonical import read_json
@@ -13,6 +15,7 @@ from tonne_verify.notes import Note, VerifierKey, check_signatures, open_note, s
 from tonne_verify.times import parse_time
 
 ISSUER_FORMAT = "tonne-issuer/1"
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,16 @@ class IssuerLog:
     closed: str | None
     final: str | None = None
 
-    def open_checkpoint(self, note: str) -> Note:
-        """Raises NotProven unless the log has signed it, or it is the last one of the closed log."""
+    def open_checkpoint(self, note: str, witnesses: Iterable[VerifierKey] = ()) -> Note:
+        """Raises NotProven unless the log has signed it, or it is the last one of the closed log.
+
+        The signatures of these witnesses are verified, too. Their keys count before those that the issuer names.
+        """
+        keys = [*self.keys, *self.witnesses, *witnesses]
         if split_note(note)[0] == self.final:
             # Its key may have leaked since.
-            return check_signatures(note, [*self.keys, *self.witnesses])
-        opened = open_note(note, [*self.keys, *self.witnesses])
+            return check_signatures(note, keys)
+        opened = open_note(note, keys)
         if not opened.is_signed_by(self.keys):
             raise NotProven(f"The checkpoint is not signed by the log {self.origin}.")
         return opened
@@ -80,6 +87,8 @@ class Issuer:
     credential_keys: tuple[CredentialKey, ...]
     document_certificates: tuple[DocumentCertificate, ...]
     logs: tuple[IssuerLog, ...]
+    # Keys that this program cannot read, in words. They sign nothing that counts.
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: bytes | str) -> Self:
@@ -89,13 +98,15 @@ class Issuer:
                 f"This is not an issuer file of the format {ISSUER_FORMAT}. Download it from"
                 " https://HOST/.well-known/tonne-issuer.json, where HOST is the seller's."
             )
+        ignored: list[str] = []
         try:
             return cls(
                 _text(value, "issuer"),
                 _text(value, "name"),
-                tuple(_credential_key(each) for each in value["credential_keys"]),
-                tuple(_certificate(each) for each in value["document_certificates"]),
-                tuple(_log(each) for each in value["logs"]),
+                _readable(value["credential_keys"], _credential_key, ignored),
+                _readable(value["document_certificates"], _certificate, ignored),
+                tuple(_log(each, ignored) for each in value["logs"]),
+                tuple(ignored),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise NotProven(f"The issuer file is incomplete or damaged ({error}). Download it again.") from None
@@ -116,6 +127,17 @@ class Issuer:
         raise NotProven(f"The issuer file does not list a log with the origin {origin}.")
 
 
+def _readable(values: Iterable[Any], read: Callable[[Any], Key], ignored: list[str]) -> tuple[Key, ...]:
+    """One odd key does not make the others unreadable."""
+    found = []
+    for each in values:
+        try:
+            found.append(read(each))
+        except NotProven as error:
+            ignored.append(str(error))
+    return tuple(found)
+
+
 def _credential_key(value: dict[str, Any]) -> CredentialKey:
     public_key = decode_multikey(_text(value, "public_key_multibase"))
     return CredentialKey(_text(value, "id"), public_key, KeyPeriod.from_json(value))
@@ -124,17 +146,25 @@ def _credential_key(value: dict[str, Any]) -> CredentialKey:
 def _certificate(value: str | dict[str, Any]) -> DocumentCertificate:
     """A PEM text, or an object with `certificate` and the period of the key."""
     if isinstance(value, str):
-        return DocumentCertificate(value, KeyPeriod())
-    return DocumentCertificate(_text(value, "certificate"), KeyPeriod.from_json(value))
+        return DocumentCertificate(_pem(value), KeyPeriod())
+    return DocumentCertificate(_pem(_text(value, "certificate")), KeyPeriod.from_json(value))
 
 
-def _log(value: dict[str, Any]) -> IssuerLog:
+def _pem(text: str) -> str:
+    try:
+        x509.load_pem_x509_certificate(text.encode())
+    except ValueError:
+        raise NotProven("A document certificate is not one in PEM.") from None
+    return text
+
+
+def _log(value: dict[str, Any], ignored: list[str]) -> IssuerLog:
     return IssuerLog(
         _text(value, "mode"),
         _text(value, "origin"),
         _text(value, "url"),
-        tuple(VerifierKey.parse(each) for each in value["keys"]),
-        tuple(VerifierKey.parse(each) for each in value.get("witnesses", ())),
+        _readable(value["keys"], VerifierKey.parse, ignored),
+        _readable(value.get("witnesses", ()), VerifierKey.parse, ignored),
         value.get("closed"),
         value.get("final"),
     )

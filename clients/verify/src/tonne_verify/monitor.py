@@ -12,10 +12,12 @@ from tonne_verify.errors import NotFetched, NotProven
 from tonne_verify.issuer import Issuer, IssuerLog
 from tonne_verify.log_reader import LogReader
 from tonne_verify.merkle import HASH_SIZE, Range, leaf_hash
-from tonne_verify.notes import Checkpoint, Note, split_note
+from tonne_verify.notes import Checkpoint, Note, VerifierKey, split_note
 from tonne_verify.openings_file import LogOpenings, check_openings, read_openings
+from tonne_verify.policy import Policy
 from tonne_verify.report import Report, Verdict
 from tonne_verify.tiles import TILE_WIDTH, range_plan, tile_of
+from tonne_verify.trust import load_policy
 
 # A checkpoint with more is taken for a mistake.
 MAX_NEW_ENTRIES = 200_000_000
@@ -23,12 +25,16 @@ MAX_NEW_ENTRIES = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """`issuer` has the keys; without it, those of the first audit count. `openings` is what the entries state."""
+    """Keys count if the file `issuer` or the policy has them, or an earlier audit trusted them. Nothing else does.
+
+    `openings` is what the entries state.
+    """
 
     state: Path
     issuer: Path | None = None
     openings: Path | None = None
     whole: bool = False
+    policy: Path | None = None
 
 
 def audit(url: str, options: AuditOptions) -> Report:
@@ -36,9 +42,11 @@ def audit(url: str, options: AuditOptions) -> Report:
     url = url.rstrip("/")
     report = Report(url)
     try:
+        policy = load_policy(options.policy)
+        report.policy = policy.name
         state = AuditState.load(options.state, url)
         openings = {} if options.openings is None else read_openings(options.openings)
-        _Audit(report, state, _choose(url, _read_issuer(url, options)), options).run()
+        _Audit(report, state, _choose(url, _read_issuer(url, options)), options, policy).run()
         for origin, log in openings.items():
             _explain_entries(report, state.logs.get(origin), origin, log)
         state.save(options.state)
@@ -80,17 +88,18 @@ def _now() -> str:
 
 
 class _Audit:
-    def __init__(self, report: Report, state: AuditState, logs: Sequence[IssuerLog], options: AuditOptions) -> None:
+    def __init__(
+        self, report: Report, state: AuditState, logs: Sequence[IssuerLog], options: AuditOptions, policy: Policy
+    ) -> None:
         self._report = report
         self._state = state
         self._logs = logs
         self._whole = options.whole
-        # Without pinned keys, or with keys that the user gave, all keys of the issuer file count.
-        self._pinned = (
-            None
-            if options.issuer is not None or not state.logs
-            else {key.public for log in state.logs.values() for key in log.verifier_keys}
-        )
+        self._policy = policy
+        seen = {key.public for log in state.logs.values() for key in log.verifier_keys}
+        given = () if options.issuer is None else (key.public for log in logs for key in log.keys)
+        self._trusted = {*seen, *given, *(log.key.public for log in policy.logs)}
+        self._trusts_all = options.issuer is not None
 
     def run(self) -> None:
         before = set(self._state.logs)
@@ -111,6 +120,9 @@ class _Audit:
             sentence = f"It was closed, and {seen.continued_by} continues it. You saw {seen.head.size} entries."
             self._report.add(log.origin, Verdict.NOT_CHECKED, sentence)
             return
+        if seen is None and not self._trusts_all and not self._trusted_keys(log):
+            self._report.add(log.origin, Verdict.NOT_PROVEN, _ask_for_trust(log))
+            return
         note = ""
         try:
             note = LogReader(log.url).checkpoint()
@@ -125,21 +137,33 @@ class _Audit:
             self._fail(log.origin, str(error), note)
         else:
             self._report.add(log.origin, Verdict.HOLDS, sentence)
-            self._pin(log, seen, note)
+            self._check_witnesses(log, opened)
+            self._keep(log, seen, note)
+
+    def _check_witnesses(self, log: IssuerLog, opened: Note) -> None:
+        cosigners = {each.key for each in opened.signatures}
+        if not self._policy.has_quorum(cosigners):
+            sentence = (
+                f"{self._policy.name} demands a cosignature of {self._policy.describe()} of the newest checkpoint."
+            )
+            self._report.add(log.origin, Verdict.NOT_PROVEN, sentence)
+
+    def _trusted_keys(self, log: IssuerLog) -> list[VerifierKey]:
+        return [key for key in log.keys if key.public in self._trusted]
 
     def _open(self, log: IssuerLog, note: str) -> Note:
-        opened = log.open_checkpoint(note)
+        opened = log.open_checkpoint(note, self._policy.witness_keys)
         if opened.text == log.final:
             return opened
-        if not opened.is_signed_by(key for key in log.keys if self._pinned is None or key.public in self._pinned):
+        if not opened.is_signed_by(self._trusted_keys(log)):
             raise NotProven(
                 "It is signed with a new key. Ask the seller whether the key was changed; then audit once with --issuer"
                 " and the new issuer file."
             )
         return opened
 
-    def _pin(self, log: IssuerLog, seen: SeenLog | None, note: str) -> None:
-        trusted = [key.vkey for key in log.keys if self._pinned is None or key.public in self._pinned]
+    def _keep(self, log: IssuerLog, seen: SeenLog | None, note: str) -> None:
+        trusted = [key.vkey for key in self._trusted_keys(log)]
         keys = list(dict.fromkeys([*(seen.keys if seen is not None else ()), *trusted]))
         self._state.logs[log.origin] = SeenLog(log.url, log.mode, keys, note, _now())
 
@@ -172,6 +196,14 @@ class _Audit:
         self._state.add_alarm(_now(), origin, sentence, checkpoint)
 
 
+def _ask_for_trust(log: IssuerLog) -> str:
+    commands = "".join(f" `tonne-verify trust add log {key.vkey} {log.url}`" for key in log.keys)
+    return (
+        "You have not trusted its key, so nothing was read. Compare the key with what the seller tells you elsewhere,"
+        f" then run{commands or ' the audit with --issuer'}."
+    )
+
+
 def _read_head(entry: bytes, logs: Sequence[IssuerLog]) -> Checkpoint | None:
     """The checkpoint of another log that an entry is, if its signature is right."""
     try:
@@ -185,7 +217,7 @@ def _read_head(entry: bytes, logs: Sequence[IssuerLog]) -> Checkpoint | None:
 def _check_log(log: IssuerLog, seen: SeenLog | None, opened: Note, *, whole: bool) -> str:
     """Returns what was checked, in words."""
     head = Checkpoint.parse(opened.text)
-    names = sorted(each.key.name for each in opened.signatures if each.key in log.witnesses)
+    names = sorted({each.key.name for each in opened.signatures if each.key not in log.keys})
     cosigned = f" Cosigned by {', '.join(names)}." if names else ""
     if head.origin != log.origin:
         raise NotProven(f"The checkpoint is that of another log, {head.origin}.")

@@ -23,6 +23,10 @@ class SignatureType(IntEnum):
     ED25519 = 0x01
     COSIGNATURE = 0x04
 
+    @classmethod
+    def of_witnesses(cls) -> "set[SignatureType]":
+        return {cls.COSIGNATURE}
+
 
 @dataclass(frozen=True, slots=True)
 class VerifierKey:

@@ -11,6 +11,8 @@ from tonne_verify.errors import NotProven
 from tonne_verify.evidence import ProvenEntry, check_evidence
 from tonne_verify.issuer import Issuer
 from tonne_verify.openings import StatementKind
+from tonne_verify.policy import Policy
+from tonne_verify.policy_check import check_policy
 from tonne_verify.report import Report, Verdict
 
 Json = Mapping[str, Any]
@@ -32,10 +34,10 @@ def read_openings(data: bytes) -> Json | None:
     return document if isinstance(document.get("data"), list) and "next_cursor" in document else None
 
 
-def verify_openings(report: Report, document: Json, issuer: Issuer) -> None:
+def verify_openings(report: Report, document: Json, issuer: Issuer, policy: Policy) -> None:
     found = report.attempt(
         "log",
-        lambda: [_check_certificate(each, issuer) for each in document["data"]],
+        lambda: [_check_certificate(each, issuer, policy) for each in document["data"]],
         lambda found: f"Everything that the {len(found)} certificates of the list state is in the log.",
     )
     if found is None:
@@ -51,16 +53,19 @@ def verify_openings(report: Report, document: Json, issuer: Issuer) -> None:
             " count a tonne twice."
         ),
     )
+    entries = [entry for each in found for entry in (each.issued, *each.retirements)]
+    if entries:
+        check_policy(report, entries, policy)
     if document["next_cursor"] is not None:
         sentence = f"The list goes on. Download the next part with ?after={document['next_cursor']}."
         report.add("list", Verdict.NOT_CHECKED, sentence)
 
 
-def _check_certificate(listed: Any, issuer: Issuer) -> _Listed:
+def _check_certificate(listed: Any, issuer: Issuer, policy: Policy) -> _Listed:
     evidence = listed.get("evidence") if isinstance(listed, dict) else None
     if not isinstance(evidence, list) or not evidence:
         raise NotProven("A certificate of the list has no evidence.")
-    issued, *others = [check_evidence(each, issuer) for each in evidence]
+    issued, *others = [check_evidence(each, issuer, policy) for each in evidence]
     if issued.kind is not StatementKind.ISSUED or issued.subject != listed.get("number"):
         raise NotProven(f"The evidence of {listed.get('number')!r} is that of another certificate.")
     if any(each.kind is not StatementKind.RETIREMENT for each in others):

@@ -1,6 +1,6 @@
 """What was checked about a file, in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, TypeVar
@@ -14,12 +14,22 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     NOT_CHECKED = "not checked"
+    # The policy demands it, and nothing contradicts it.
+    NOT_PROVEN = "not proven"
+    TEST = "test"
 
 
 class ExitCode(IntEnum):
-    HOLDS = 0
-    FAILS = 1
+    PROVEN = 0
+    FALSE = 1
     UNREADABLE = 2
+    NOT_PROVEN = 3
+    TEST = 4
+
+    @classmethod
+    def worst(cls, codes: Iterable["ExitCode"]) -> "ExitCode":
+        """Of several files: whatever is false or unreadable is not hidden by others."""
+        return min(codes, key=lambda code: (code is cls.PROVEN, code))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +43,11 @@ class Check:
 class Results:
     """The last sentence of a report."""
 
-    holds: str = "Everything that was checked holds."
+    holds: str = "Proven, under {policy}."
     fails: str = "Do not rely on this document. Ask the seller for a new one, or verify it on the seller's website."
     incomplete: str = "A check that you asked for was not possible. Try again later."
+    not_proven: str = "Not proven: {names}. Nothing was found to be false."
+    test: str = "A test: no credits were retired. Otherwise everything that {policy} demands holds."
 
 
 @dataclass(slots=True)
@@ -49,6 +61,8 @@ class Report:
     unreadable: str | None = None
     # The user asked for a check that was impossible.
     incomplete: bool = False
+    # Whose demands were checked.
+    policy: str = ""
 
     def add(self, name: str, verdict: Verdict, sentence: str) -> None:
         self.checks.append(Check(name, verdict, sentence))
@@ -71,16 +85,21 @@ class Report:
     def exit_code(self) -> ExitCode:
         if self.unreadable is not None:
             return ExitCode.UNREADABLE
-        failed = any(each.verdict is Verdict.FAILS for each in self.checks)
-        held = any(each.verdict is Verdict.HOLDS for each in self.checks)
-        if failed:
-            return ExitCode.FAILS
-        return ExitCode.HOLDS if held and not self.incomplete else ExitCode.UNREADABLE
+        verdicts = {each.verdict for each in self.checks}
+        if Verdict.FAILS in verdicts:
+            return ExitCode.FALSE
+        if self.incomplete:
+            return ExitCode.UNREADABLE
+        if Verdict.NOT_PROVEN in verdicts or Verdict.HOLDS not in verdicts:
+            return ExitCode.NOT_PROVEN
+        return ExitCode.TEST if Verdict.TEST in verdicts else ExitCode.PROVEN
 
     def to_json(self) -> dict[str, Any]:
         return {
             "file": self.file,
-            "holds": self.exit_code is ExitCode.HOLDS,
+            "holds": self.exit_code is ExitCode.PROVEN,
+            "exit_code": self.exit_code,
+            "policy": self.policy,
             "error": self.unreadable,
             "facts": self.facts,
             "checks": [{"name": each.name, "verdict": each.verdict, "sentence": each.sentence} for each in self.checks],
@@ -99,9 +118,18 @@ class Report:
         ]
 
     def _result(self, results: Results) -> str:
-        if self.exit_code is ExitCode.UNREADABLE:
-            return results.incomplete
-        if self.exit_code is ExitCode.FAILS:
-            return results.fails
-        open_checks = [each.name for each in self.checks if each.verdict is Verdict.NOT_CHECKED]
-        return results.holds + (f" Not checked: {', '.join(open_checks)}." if open_checks else "")
+        match self.exit_code:
+            case ExitCode.UNREADABLE:
+                return results.incomplete
+            case ExitCode.FALSE:
+                return results.fails
+            case ExitCode.NOT_PROVEN:
+                names = self._names(Verdict.NOT_PROVEN) or self._names(Verdict.NOT_CHECKED) or "anything"
+                return results.not_proven.format(names=names)
+            case code:
+                sentence = results.test if code is ExitCode.TEST else results.holds
+                not_checked = self._names(Verdict.NOT_CHECKED)
+                return sentence.format(policy=self.policy) + (f" Not checked: {not_checked}." if not_checked else "")
+
+    def _names(self, verdict: Verdict) -> str:
+        return ", ".join(dict.fromkeys(each.name for each in self.checks if each.verdict is verdict))

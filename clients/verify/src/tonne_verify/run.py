@@ -11,13 +11,16 @@ from tonne_verify.errors import NotProven
 from tonne_verify.issuer import CredentialKey, DocumentCertificate, Issuer, IssuerLog
 from tonne_verify.monitor import AuditOptions, audit
 from tonne_verify.pdf import MAX_PDF_SIZE
+from tonne_verify.policy import Policy
 from tonne_verify.report import ExitCode, Report, Results
+from tonne_verify.trust import add_trust, load_policy, own_policy
 from tonne_verify.verify_file import verify_file
 
 Echo = Callable[[str], None]
 AUDIT_RESULTS = Results(
     holds="The logs are what they were, with new entries at their ends.",
     fails="Keep the state file: it has the signed checkpoints. Ask the seller, and tell others who audit it.",
+    not_proven="Not proven: {names}.",
 )
 
 
@@ -26,25 +29,28 @@ class VerifyOptions:
     issuer: Path
     as_json: bool = False
     online: bool = False
+    policy: Path | None = None
+    accept_no_witness: bool = False
 
 
 def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> ExitCode:
     """Verifies the files and writes a report. Returns the exit code: that of the worst file."""
     silence_libraries()
     try:
+        policy = load_policy(options.policy, accept_no_witness=options.accept_no_witness)
         issuer = Issuer.parse(read_bytes(options.issuer))
         if options.online:
             issuer = update_issuer(issuer)
     except NotProven as error:
         echo(json.dumps({"error": str(error)}) if options.as_json else printable(str(error)))
         return ExitCode.UNREADABLE
-    reports = [_verify(path, issuer, online=options.online) for path in files]
+    reports = [_verify(path, issuer, policy, online=options.online) for path in files]
     if options.as_json:
         echo(json.dumps([each.to_json() for each in reports], indent=2, ensure_ascii=False))
     else:
         for line in [line for each in reports for line in each.lines()]:
             echo(printable(line))
-    return max(each.exit_code for each in reports)
+    return ExitCode.worst(each.exit_code for each in reports)
 
 
 def run_audit(url: str, options: AuditOptions, echo: Echo, *, as_json: bool = False) -> ExitCode:
@@ -58,9 +64,19 @@ def run_audit(url: str, options: AuditOptions, echo: Echo, *, as_json: bool = Fa
     return report.exit_code
 
 
-def _verify(path: Path, issuer: Issuer, *, online: bool) -> Report:
+def run_trust(kind: str, vkey: str, url: str | None, path: Path | None, echo: Echo) -> ExitCode:
     try:
-        return verify_file(str(path), read_bytes(path), issuer, online=online)
+        for line in add_trust(kind, vkey, url, path or own_policy()):
+            echo(printable(line))
+    except NotProven as error:
+        echo(printable(str(error)))
+        return ExitCode.UNREADABLE
+    return ExitCode.PROVEN
+
+
+def _verify(path: Path, issuer: Issuer, policy: Policy, *, online: bool) -> Report:
+    try:
+        return verify_file(str(path), read_bytes(path), issuer, policy, online=online)
     except NotProven as error:
         return Report(str(path), unreadable=str(error))
 

@@ -1,7 +1,7 @@
 """Verifies a certificate (a PDF with its attachments, or a verifiable credential), or a list of openings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tonne_verify.agreement import check_agreement, check_quantities, check_shape
@@ -13,6 +13,8 @@ from tonne_verify.issuer import ISSUER_FORMAT, Issuer
 from tonne_verify.openings import StatementKind
 from tonne_verify.openings_list import read_openings, verify_openings
 from tonne_verify.pdf import check_pdf, read_attachments
+from tonne_verify.policy import Policy
+from tonne_verify.policy_check import TEST_MODE, check_policy
 from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
@@ -21,32 +23,48 @@ CREDENTIAL_FILE = "credential.json"
 PROOF_FILE = "certificate.tlog-proof"
 CERTIFICATE_TYPE = "CarbonRetirementCertificate"
 NO_PROOF = (
-    "It carries no proof: it was made before a checkpoint of the log covered it. Download it again after a minute."
+    "It carries no proof that it is in the log. If it was downloaded in its first minute, download it again; otherwise"
+    " do not accept it."
 )
+NO_CREDENTIAL = "No credential is attached. Only certificates have one, and only after the log covers them."
 CHANGES = {StatementKind.REPLACED, StatementKind.WITHDRAWN}
 
 Json = Mapping[str, Any]
 
 
-def verify_file(name: str, data: bytes, issuer: Issuer, *, online: bool = False) -> Report:
-    """Never raises NotProven. With `online`, the status is fetched from the issuer."""
-    report = Report(name)
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What the auditor gave: the seller's keys, and a policy. With `online`, the status is fetched from the seller."""
+
+    issuer: Issuer
+    policy: Policy = field(default_factory=Policy)
+    online: bool = False
+
+
+def verify_file(
+    name: str, data: bytes, issuer: Issuer, policy: Policy | None = None, *, online: bool = False
+) -> Report:
+    """Never raises NotProven. Without a policy, the built-in one counts, which knows no witness."""
+    trust = Trust(issuer, policy or Policy(), online)
+    report = Report(name, policy=trust.policy.name)
+    for sentence in issuer.ignored:
+        report.add("issuer", Verdict.NOT_CHECKED, f"A key of the issuer file is ignored: {sentence}")
     try:
         if data.startswith(b"%PDF-"):
-            _verify_pdf(report, data, issuer, online=online)
+            _verify_pdf(report, data, trust)
         elif (openings := read_openings(data)) is not None:
-            verify_openings(report, openings, issuer)
+            verify_openings(report, openings, issuer, trust.policy)
         else:
-            _verify_credential(report, _read_credential(data), issuer, attached=None, online=online)
+            _verify_credential(report, _read_credential(data), trust, attached=None)
     except NotProven as error:
         report.unreadable = str(error)
     return report
 
 
-def _verify_pdf(report: Report, data: bytes, issuer: Issuer, *, online: bool) -> None:
+def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
     signature = report.attempt(
         "signature",
-        lambda: check_pdf(data, issuer),
+        lambda: check_pdf(data, trust.issuer),
         lambda found: (
             f"Signed by {found.signer} on {found.signed_at:%Y-%m-%d}. The file is complete and was not changed since."
         ),
@@ -56,12 +74,11 @@ def _verify_pdf(report: Report, data: bytes, issuer: Issuer, *, online: bool) ->
         return
     attached = read_attachments(data)
     if CREDENTIAL_FILE not in attached:
-        sentence = "No credential is attached. Only certificates have one, and only after the log covers them."
-        report.add("credential", Verdict.NOT_CHECKED, sentence)
+        report.add("credential", Verdict.NOT_PROVEN, NO_CREDENTIAL)
         return
     proof = attached.get(PROOF_FILE)
     document = _read_credential(attached[CREDENTIAL_FILE])
-    _verify_credential(report, document, issuer, attached=proof, online=online)
+    _verify_credential(report, document, trust, attached=proof)
 
 
 def _read_credential(data: bytes) -> Json:
@@ -100,7 +117,8 @@ def _check_signature(document: Json, issuer: Issuer) -> _Signed:
     return _Signed(check_shape(document["credentialSubject"]), f"{signature.created:%Y-%m-%d}")
 
 
-def _verify_credential(report: Report, document: Json, issuer: Issuer, *, attached: bytes | None, online: bool) -> None:
+def _verify_credential(report: Report, document: Json, trust: Trust, *, attached: bytes | None) -> None:
+    issuer = trust.issuer
     signed = report.attempt(
         "credential",
         lambda: _check_signature(document, issuer),
@@ -112,19 +130,21 @@ def _verify_credential(report: Report, document: Json, issuer: Issuer, *, attach
     evidence = document.get("evidence")
     changes: list[ProvenEntry] = []
     if isinstance(evidence, list) and evidence:
-        changes = _verify_log(report, document, evidence, issuer, attached)
+        changes = _verify_log(report, document, evidence, trust, attached)
     else:
-        report.add("log", Verdict.NOT_CHECKED, NO_PROOF)
-    _verify_status(report, document, issuer, changes, online=online)
+        report.add("log", Verdict.NOT_PROVEN, NO_PROOF)
+        if signed.subject.get("mode") == "test":
+            report.add("mode", Verdict.TEST, TEST_MODE)
+    _verify_status(report, document, trust, changes)
 
 
 def _verify_log(
-    report: Report, document: Json, evidence: Sequence[Any], issuer: Issuer, attached: bytes | None
+    report: Report, document: Json, evidence: Sequence[Any], trust: Trust, attached: bytes | None
 ) -> list[ProvenEntry]:
     """Returns the entries that say that the certificate was replaced or withdrawn."""
     entries = report.attempt(
         "log",
-        lambda: _check_entries(document, evidence, issuer, attached),
+        lambda: _check_entries(document, evidence, trust, attached),
         lambda found: (
             f"Entry {found[0].index} of the log {found[0].log.origin} states this certificate. The checkpoint with"
             f" {found[0].checkpoint.size} entries proves it."
@@ -146,15 +166,13 @@ def _verify_log(
     )
     if entries[0].opening.names_erased:
         report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
-    _add_witnesses(report, entries)
+    check_policy(report, entries, trust.policy)
     return [each for each in entries if each.kind in CHANGES]
 
 
-def _check_entries(
-    document: Json, evidence: Sequence[Any], issuer: Issuer, attached: bytes | None
-) -> list[ProvenEntry]:
+def _check_entries(document: Json, evidence: Sequence[Any], trust: Trust, attached: bytes | None) -> list[ProvenEntry]:
     """All entries are proven. The first one is the certificate's own."""
-    entries = [check_evidence(each, issuer) for each in evidence]
+    entries = [check_evidence(each, trust.issuer, trust.policy) for each in evidence]
     number = document["credentialSubject"].get("number")
     own = [each for each in entries if each.kind is StatementKind.ISSUED]
     if own != entries[:1] or own[0].subject != number:
@@ -166,22 +184,7 @@ def _check_entries(
     return entries
 
 
-def _add_witnesses(report: Report, entries: Sequence[ProvenEntry]) -> None:
-    named = {each.name for entry in entries for each in entry.log.witnesses}
-    common = set.intersection(*(set(entry.witnesses) for entry in entries))
-    if common:
-        report.add("witnesses", Verdict.HOLDS, f"Cosigned by {', '.join(sorted(common))}: others see the same log.")
-    elif named:
-        sentence = "None of the witnesses of the issuer file has cosigned all checkpoints, so only the log vouches."
-        report.add("witnesses", Verdict.NOT_CHECKED, sentence)
-    else:
-        sentence = "The issuer file names no witnesses. `tonne-verify audit` watches the log instead."
-        report.add("witnesses", Verdict.NOT_CHECKED, sentence)
-
-
-def _verify_status(
-    report: Report, document: Json, issuer: Issuer, changes: Sequence[ProvenEntry], *, online: bool
-) -> None:
+def _verify_status(report: Report, document: Json, trust: Trust, changes: Sequence[ProvenEntry]) -> None:
     for change in changes:
         at = change.opening.statement["at"]
         if change.kind is StatementKind.REPLACED:
@@ -191,11 +194,11 @@ def _verify_status(
         report.add("status", Verdict.FAILS, sentence)
     if changes:
         return
-    if not online:
+    if not trust.online:
         sentence = "A file cannot know whether it was replaced or withdrawn later. Use --online."
         report.add("status", Verdict.NOT_CHECKED, sentence)
         return
-    report.attempt("status", lambda: _check_state(document, issuer), lambda _: "The seller lists it as valid.")
+    report.attempt("status", lambda: _check_state(document, trust.issuer), lambda _: "The seller lists it as valid.")
 
 
 def _check_state(document: Json, issuer: Issuer) -> None:
@@ -209,8 +212,6 @@ def _check_state(document: Json, issuer: Issuer) -> None:
 def _describe(subject: Json) -> list[str]:
     name = subject.get("beneficiary")
     facts = [f"Certificate {subject.get('number')}: {subject.get('total_quantity')} t CO2e for {name}."]
-    if subject.get("mode") == "test":
-        facts.append("This is a certificate of the test mode: no credits were retired.")
     facts += [
         f"{line.get('quantity')} t: {line.get('registry')} {line.get('project_id')} {line.get('project_name')}, vintage"
         f" {line.get('vintage')}, serial numbers {line.get('serial_range')}, retired on {line.get('retired_on')}."

@@ -83,22 +83,33 @@ def openings(mode: Mode, output: Path) -> None:
 @log.command()
 @click.argument("url")
 @click.option("--state", required=True, type=FILE, help="The file that remembers what was seen. Keep it.")
-@click.option("--issuer", type=FILE, help="The seller's public keys. Otherwise those seen at the first audit.")
+@click.option("--issuer", type=FILE, help="The seller's public keys, which you trust from then on.")
+@click.option("--policy", type=FILE, help="Whom you trust: logs, witnesses and a quorum (c2sp.org/tlog-policy).")
 @click.option("--openings", type=FILE, help="What the entries state, from `tonne log openings`.")
 @click.option("--whole", is_flag=True, help="Read all entries again, not only new ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
-def audit(url: str, state: Path, issuer: Path | None, openings: Path | None, *, whole: bool, as_json: bool) -> None:
+def audit(
+    url: str,
+    state: Path,
+    issuer: Path | None,
+    policy: Path | None,
+    openings: Path | None,
+    *,
+    whole: bool,
+    as_json: bool,
+) -> None:
     """Check that nothing published in the log at URL has changed.
 
     URL is the website of any Tonne, or one log, such as https://offsets.example.com/log. Needs no database and no
     settings. Run it regularly: it compares the log with what it has seen before.
 
-    The exit code is 0 if nothing has changed, 1 if something is wrong, and 2 if the log cannot be read.
+    The exit code is 0 if nothing has changed, 1 if something is wrong, 2 if the log cannot be read, and 3 if you have
+    not trusted its key.
     """
     from tonne_verify.monitor import AuditOptions  # noqa: PLC0415 - see below
     from tonne_verify.run import run_audit  # noqa: PLC0415 - it imports pyHanko
 
-    sys.exit(run_audit(url, AuditOptions(state, issuer, openings, whole), click.echo, as_json=as_json))
+    sys.exit(run_audit(url, AuditOptions(state, issuer, openings, whole, policy), click.echo, as_json=as_json))
 
 
 # A missing file is reported like other unreadable ones.
@@ -112,17 +123,29 @@ def audit(url: str, state: Path, issuer: Path | None, openings: Path | None, *, 
     type=FILE,
     help="The seller's public keys, from https://HOST/.well-known/tonne-issuer.json.",
 )
+@click.option("--policy", type=FILE, help="Whom you trust: logs, witnesses and a quorum (c2sp.org/tlog-policy).")
+@click.option("--accept-no-witness", is_flag=True, help="If no witness is named, accept that the seller alone vouches.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 @click.option("--online", is_flag=True, help="Ask the seller whether certificates and keys are still valid.")
-def verify(files: tuple[Path, ...], issuer: Path, *, as_json: bool, online: bool) -> None:
+def verify(
+    files: tuple[Path, ...],
+    issuer: Path,
+    policy: Path | None,
+    *,
+    accept_no_witness: bool,
+    as_json: bool,
+    online: bool,
+) -> None:
     """Verify certificates: PDF files, or credential.json.
 
-    Needs no database and no settings. The exit code is 0 if everything that was checked holds, 1 if something does not,
-    and 2 if a file cannot be read. The package tonne-verify does the same without this service.
+    Needs no database and no settings. The exit code is 0 if the certificate is proven under the policy, 1 if something
+    is false, 2 if a file cannot be read, 3 if something is not proven, and 4 for a test certificate. The package
+    tonne-verify does the same without this service.
     """
     from tonne_verify.run import VerifyOptions, run_verify  # noqa: PLC0415 - it imports pyHanko
 
-    sys.exit(run_verify(files, VerifyOptions(issuer, as_json, online), click.echo))
+    options = VerifyOptions(issuer, as_json, online, policy, accept_no_witness)
+    sys.exit(run_verify(files, options, click.echo))
 
 
 COLUMNS: tuple[ValueColumn[KeyRecord], ...] = (
