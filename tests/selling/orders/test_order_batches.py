@@ -153,3 +153,18 @@ async def test_orders_beyond_the_queue_of_an_organisation_are_refused_one_by_one
     found = Counter(each["status"] for each in await results(api, {"orders": [TONNE] * 100}))
     assert set(found) == {201, 429}
     assert found[201] >= 8
+
+
+async def test_a_large_batch_takes_a_place_where_a_small_one_takes_none(
+    services: Services, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, enter = list[bool](), services.admission.enter
+
+    async def keep(name: str, *, takes_place: bool = True) -> int:
+        places.append(takes_place)
+        return await enter(name, takes_place=takes_place)
+
+    monkeypatch.setattr(services.admission, "enter", keep)
+    for number in (1, 400):
+        await api.post("/v1/orders/batch", {"orders": [{"idempotency_key": f"large-{n}"} for n in range(number)]})
+    assert places == [False, True]

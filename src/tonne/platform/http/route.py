@@ -337,7 +337,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     example: Any = None
     # Larger for forms with files.
     max_body_bytes: int = MAX_BODY_BYTES
-    # False if the endpoint itself limits how much one organisation uses at a time.
+    # False if the endpoint itself limits how much one organisation uses at a time. Of small bodies only.
     takes_fair_share: bool = True
     # Who is charged for a request that proves by its content who sent it. None: its network is.
     find_payer: Callable[[Request], str | None] | None = None

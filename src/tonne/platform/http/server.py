@@ -34,6 +34,8 @@ MAX_HALF_READ = 100
 # The limits of bodies above that number. A burst of honest requests also has many bodies on their way, for a moment.
 CROWDED_WITHIN_S = 3.0
 CROWDED_BYTES = 16 * 1024
+# A larger body, such as that of a batch, is work for many steps: it takes a place on every route.
+SMALL_BYTES = 8 * 1024
 
 # Until the next part of a file tries again to get a turn.
 _PART_RETRY_S = 1.0
@@ -171,9 +173,10 @@ class Application:
     async def _call_admitted(
         self, route: Route, request: Request, seen: dict[str, Any], payer: RequestPayer
     ) -> Response:
-        expected = await self._admission.enter(payer.name, takes_place=route.takes_fair_share)
+        takes_place = route.takes_fair_share or len(request.body) > SMALL_BYTES
+        expected = await self._admission.enter(payer.name, takes_place=takes_place)
         work = self._call(route, request, seen)
-        response = await self._charge(payer, expected, work, has_place=route.takes_fair_share)
+        response = await self._charge(payer, expected, work, has_place=takes_place)
         if response.stream is not None:
             expected = await self._admission.enter(payer.name)
             first = await self._charge(payer, expected, _next(response.stream))

@@ -7,6 +7,7 @@ waits for no other's past, and saves nothing up.
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from heapq import heappop, heappush
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -23,7 +24,6 @@ _MAX_PAYERS = 10_000
 ANONYMOUS_FACTOR = 8
 # How long a step may wait for those of other requests. If it waits for longer, fewer requests run at a time.
 _DELAY_NS = 3_000_000
-_MIN_PLACES = 2
 _LOOK_EVERY_NS = 10_000_000
 # The weight of the newest cost is one in so many.
 _EXPECTED_OF = 8
@@ -63,6 +63,7 @@ class Admission:
         self._places_now = places
         self._delay_ns = 0.0
         self._looked_at = 0
+        self._is_to_look = False
         self._tag = 0
         self._payers: dict[str, _Payer] = {}
         # The payers whose requests wait, by tag; one that was charged meanwhile has a higher tag than it says.
@@ -70,9 +71,7 @@ class Admission:
 
     async def enter(self, name: str, *, takes_place: bool = True) -> int:
         """What the request is expected to cost, for `leave`. Raises RateLimited."""
-        if (now := perf_counter_ns()) - self._looked_at > _LOOK_EVERY_NS:
-            self._looked_at = now
-            asyncio.get_running_loop().call_soon(self._look, now)
+        self._look_soon()
         payer = self._payers.get(name)
         if payer is None:
             payer = self._add(name)
@@ -111,6 +110,7 @@ class Admission:
         payer.waiting.append((turn, takes_place))
         if payer.running < self._limit() or not takes_place:
             self._push(name, payer)
+            self._look_later()
         limit = self._timer.start(turn)
         try:
             return await turn
@@ -123,18 +123,39 @@ class Admission:
             raise
         finally:
             limit.end()
+            # Whoever was given up does not count as waiting.
+            if turn.cancelled() or turn.exception():
+                with suppress(ValueError):
+                    payer.waiting.remove((turn, takes_place))
 
     def _limit(self) -> int:
         """The places of one payer."""
         return min(self._per_payer, max(1, self._places_now // 2))
 
+    def _look_soon(self) -> None:
+        if (now := perf_counter_ns()) - self._looked_at > _LOOK_EVERY_NS:
+            self._looked_at = now
+            asyncio.get_running_loop().call_soon(self._look, now)
+
     def _look(self, since: int) -> None:
         """A callback of the event loop, which waits as each step does."""
         self._delay_ns += (perf_counter_ns() - since - self._delay_ns) / 4
         if self._delay_ns > _DELAY_NS:
-            self._places_now = max(min(_MIN_PLACES, self._places), self._places_now - 1)
+            self._places_now = max(1, self._places_now - 1)
         else:
             self._places_now = min(self._places, self._places_now + 1)
+            self._serve()
+
+    def _look_later(self) -> None:
+        """Those that run may wait for something else for long, and no other request may come."""
+        if self._queue and not self._is_to_look:
+            self._is_to_look = True
+            asyncio.get_running_loop().call_later(2 * _LOOK_EVERY_NS / 1e9, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_to_look = False
+        self._look_soon()
+        self._look_later()
 
     def _serve(self) -> None:
         limit = self._limit()
