@@ -17,10 +17,12 @@ _METRIC = re.compile(r"\b(?:[a-z]+:)?(?:tonne|process)_\w+(?::\w+)?\b|\bup\b")
 _OF_TIME = ("for", "keep_firing_for")
 _KNOWN = {"alert", "record", "expr", "labels", "annotations", *_OF_TIME}
 # Metrics that grow with the time for which something is wrong: what they are compared with is a time.
-_WAITING = re.compile(r"_(?:oldest|overdue|lag|delivery|blocking)_seconds(?:_bucket)?$|_timestamp_seconds$")
+_WAITING = re.compile(
+    r"_(?:oldest|overdue|lag|delivery|blocking|in_doubt|last_look|waiting)_seconds(?:_bucket)?$|_timestamp_seconds$"
+)
 # Numbers, ratios, states, and the sizes of times, which do not grow with time.
 _TIMELESS = re.compile(
-    r"_total$|_ratio$|_status$|_depth$|_held$|_listening$|_success$|_drift_seconds$|^tonne_processes$|^up$"
+    r"_total$|_ratio$|_status$|_depth$|_held$|_listening$|_success$|_drift_seconds$|_drift_grams$|^tonne_processes$|^up$"
     r"|^tonne_http_request_seconds_(?:bucket|count)$|^process_start_time_seconds$|:burn\w+$"
 )
 # A rate needs some samples in its range.

@@ -70,18 +70,18 @@ async def test_a_request_is_looked_up_and_an_account_compared_on_request(shop: S
 async def test_a_lot_that_differs_is_settled(shop: Shop, olga: Person) -> None:
     await buy(shop, "Registry Drift", 2)
     await check(shop, 2)
-    lot_id = await shop.fetchval("SELECT lot_id FROM registry_drifts")
+    drift_id = await shop.fetchval("SELECT id FROM registry_drifts")
     page = words(await olga.get(PAGE))
     assert "sim-key has 1 units fewer than the books." in page
     assert "1 t are in the books and not at the registry" in page
     assert "Contradicts the books" in page
-    settle = f"{PAGE}/lots/{lot_id}/settle"
-    refused = await olga.submit(settle, lot=lot_id, resolution="gone", reason="")
+    settle = f"{PAGE}/differences/{drift_id}/settle"
+    refused = await olga.submit(settle, drift=drift_id, resolution="gone", reason="")
     assert refused.status_code == 422
     assert "Choose what became of the difference. Reason Say why, in a sentence." in words(refused)
-    settled = await olga.submit(settle, lot=lot_id, resolution="explained", reason="A gift")
+    settled = await olga.submit(settle, drift=drift_id, resolution="explained", reason="A gift")
     assert settled.headers["location"] == f"{PAGE}?done=registry_settled"
-    assert "Lots that differ" not in words(await olga.get(PAGE))
+    assert "Differences" not in words(await olga.get(PAGE))
     assert await shop.fetch("SELECT * FROM lots WHERE paused_at IS NOT NULL") == []
     assert await actions_of_users(shop) == ["lot.resumed"]
-    assert (await olga.submit(settle, lot=lot_id, resolution="explained", reason="Twice")).status_code == 404
+    assert (await olga.submit(settle, drift=drift_id, resolution="explained", reason="Twice")).status_code == 404

@@ -284,13 +284,14 @@ async def _request_in_doubt(desk: Desk) -> str:
     return "request rin_1 (T-1) to registry: 2 units of lot lot_1"
 
 
-async def _paused_lot(desk: Desk) -> str:
+async def _drift(desk: Desk) -> str:
+    await desk.execute("INSERT INTO registry_accounts (id, mode, adapter) VALUES ('desk-verra', 'live', 'desk')")
     sql = (
-        "UPDATE lots SET paused_at = $1, pause_reason = 'The registry has 1 units fewer than the books.' "
-        "WHERE id = (SELECT min(id) FROM lots WHERE mode = 'live') RETURNING id"
+        "INSERT INTO registry_drifts (mode, id, registry_account, cause, lot_id, units, unit_grams, seen_at, "
+        "confirmed_at) VALUES ('live', 'drf_1', 'desk-verra', 'difference', 'lot_1', 1, 1000000, $1, $1)"
     )
-    async with desk.database.transaction() as tx:
-        return f"lot {await tx.fetchval(sql, desk.clock())}: The registry has 1 units fewer"
+    await desk.execute(sql, desk.clock())
+    return "drf_1 at desk-verra: difference of 1 units of lot lot_1"
 
 
 async def _uncomposed(desk: Desk) -> str:
@@ -355,7 +356,7 @@ LATE: list[tuple[Arrange, timedelta, str]] = [
     (_open_unit, timedelta(), "no pooled live unit is retired within three days with a rest that nobody bought"),
     (_unanswered_einvoice, timedelta(days=3), "electronic invoices were accepted"),
     (_request_in_doubt, timedelta(minutes=15), "registries answer within 15 minutes whether live credits are retired"),
-    (_paused_lot, timedelta(), "no live lot is paused because its registry contradicts the books"),
+    (_drift, timedelta(), "no registry contradicts the books of live credits"),
     (_failing_webhook, timedelta(hours=1), "live webhooks deliver"),
     (_parked_account, timedelta(hours=1), "no account of a live webhook is parked for an hour"),
 ]

@@ -227,12 +227,14 @@ class Story:
         await self.services.allocate_orders.run_once()
         return (await self.fetch("SELECT id FROM parcels WHERE mode = 'live' AND status = 'open' LIMIT 1"),)
 
-    async def paused_lot(self, *words: str) -> Words:
-        """The registry of a lot contradicts the books."""
-        paused = (
-            "UPDATE lots SET paused_at = now(), pause_reason = 'x' WHERE id = (SELECT min(id) FROM lots) RETURNING id"
+    async def registry_drift(self, *words: str) -> Words:
+        """A registry has credits that no lot has."""
+        (account,) = await self.registry_account()
+        drift = (
+            "INSERT INTO registry_drifts (mode, id, registry_account, cause, holding_id, units, unit_grams, seen_at, "
+            f"confirmed_at) VALUES ('test', 'drf_1', '{account}', 'surplus', 'h', -1, 1000, now(), now()) RETURNING id"
         )
-        return (await self.fetch(paused), *words)
+        return (await self.fetch(drift), *words)
 
     async def registry_account(self) -> Words:
         account = (

@@ -40,7 +40,7 @@ READING = (
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
     "dispute show, payout list, export journal, export balances, person list, hold-quota list, log openings, "
     "books check, books list, books export, books chart show, registry list, registry requests, registry show, "
-    "log audit, verify, tax rates show, tax vat-check list, rates show"
+    "registry differences, log audit, verify, tax rates show, tax vat-check list, rates show"
 )
 NOT_AUDITED = {
     "serve": "runs processes; the demo data it may create is written by audited use cases",
@@ -157,7 +157,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "retirement import": lambda story: story.confirm_retirements(),
     "registry check": lambda story: story.registry_account(),
     "registry retry": lambda story: story.registry_request(),
-    "registry settle": lambda story: story.paused_lot("--explained", "--reason", "A gift"),
+    "registry settle": lambda story: story.registry_drift("--explained", "--reason", "A gift"),
     "lot invalidate": lambda story: story.used_lot(),
     "lot resolve": lambda story: story.invalid_lot(),
     "einvoice delivered": lambda story: story.einvoice(),

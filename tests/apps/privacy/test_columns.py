@@ -148,7 +148,7 @@ KEPT = {
     },
     "registry_accounts": {"id adapter problem": SELLER},
     "registry_drifts": {
-        "id registry_account lot_id resolution": SELLER,
+        "id registry_account cause lot_id holding_id resolution": SELLER,
         "closed_by closed_reason": OPERATOR,
     },
     "registry_instructions": {

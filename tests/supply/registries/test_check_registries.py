@@ -1,13 +1,16 @@
 """Registries that contradict the books are noticed, and nothing else is."""
 
+from typing import Any
+
 import pytest
 
 from tests.supply.registries.test_retire_units import buy
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import Operator
 from tonne.supply.registries.account_store import LotBooks
-from tonne.supply.registries.check_registries import compare
-from tonne.supply.registries.gateway import Holding
+from tonne.supply.registries.compare_books import compare, expected_balance
+from tonne.supply.registries.gateway import Holding, NotRead
+from tonne.supply.registries.simulated import SimulatedRegistry
 
 
 @pytest.fixture(params=[TONNE, KILOGRAM], ids=["sim-key", "sim-holding"])
@@ -65,20 +68,161 @@ async def test_nothing_is_noticed_in_a_day_without_a_difference(trial: Shop, uni
     assert await paused(trial) == []
 
 
+async def retire_there(shop: Shop, lot_id: str, first: int, last: int) -> None:
+    """Somebody does at the registry, without a request of ours."""
+    units = f"{{[{first},{last}]}}"
+    await shop.execute(
+        "INSERT INTO simulated_retirements (registry_account, key, reference, holding_id, units, beneficiary, state, "
+        "created_at) SELECT registry_account, $1 || $2, '', id, $2::text::int8multirange, 'Somebody else', 'retired', "
+        "$3::timestamptz FROM simulated_holdings WHERE lot_id = $1",
+        lot_id,
+        units,
+        shop.clock.now,
+    )
+    taken = "UPDATE simulated_holdings SET active = active - $2::text::int8multirange WHERE lot_id = $1"
+    await shop.execute(taken, lot_id, units)
+
+
+def books(asked: int = 0, **changes: int) -> list[LotBooks]:
+    facts = {"here_units": 10, "asked_units": asked, "desk_units": 0, "explained_units": 0} | changes
+    return [LotBooks(lot_id="lot", holding_id="h", is_moving=False, is_invalid=False, **facts)]
+
+
+def there(count: int, holding_id: str = "h") -> list[Holding]:
+    return [Holding(holding_id, "lot", ((1, count),))]
+
+
+def differing(lots: list[LotBooks], holdings: list[Holding]) -> dict[str, int]:
+    return {each.subject_id: each.units for each in compare(lots, holdings)}
+
+
 def test_an_open_request_explains_exactly_its_units() -> None:
-    def books(asked: int, **changes: int) -> list[LotBooks]:
-        facts = {"unit_grams": TONNE, "here_units": 10, "asked_units": asked, "explained_units": 0} | changes
-        return [LotBooks("lot", "h", is_moving=False, **facts)]
+    assert differing(books(), there(10)) == {}
+    assert differing(books(3), there(7)) == differing(books(3), there(10)) == {}
+    assert differing(books(3), there(8)) == {"lot": 2}
+    assert differing(books(), there(12)) == {"lot": -2}
+    assert differing(books(explained_units=1), there(9)) == {}
+    assert differing(books(), []) == {"lot": 10}
 
-    def there(count: int) -> list[Holding]:
-        return [Holding("h", "lot", ((1, count),))]
 
-    assert compare(books(0), there(10)) == {}
-    assert compare(books(3), there(7)) == compare(books(3), there(10)) == {}
-    assert compare(books(3), there(8)) == {"lot": 2}
-    assert compare(books(0), there(12)) == {"lot": -2}
-    assert compare(books(0, explained_units=1), there(9)) == {}
-    assert compare(books(0), []) == {"lot": 10}
+def test_units_at_the_desk_may_be_retired_one_by_one() -> None:
+    assert [differing(books(desk_units=2), there(count)) for count in (10, 9, 8)] == [{}] * 3
+    assert differing(books(desk_units=2), there(7)) == {"lot": 3}
+    assert differing(books(3, desk_units=1), there(6)) == {}
+
+
+def test_what_a_request_has_split_off_belongs_to_its_lot() -> None:
+    assert differing(books(3), there(7, "child")) == {}
+    assert differing(books(), there(7, "child")) == {"lot": 10, "child": -7}
+
+
+def test_a_balance_is_compared_only_while_nothing_is_under_way() -> None:
+    assert expected_balance(books(explained_units=1), {"x": -4}) == 13
+    assert [expected_balance(books(**{name: 1}), {}) for name in ("asked", "desk_units")] == [None, None]
+
+
+async def look_ups(shop: Shop, hours: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The accounts whose holdings were compared in so many hours."""
+    seen: list[str] = []
+    list_holdings = SimulatedRegistry.list_holdings
+    read_balance = SimulatedRegistry.read_balance
+
+    async def counted(self: SimulatedRegistry) -> Any:
+        seen.append(self._account)
+        return await list_holdings(self)
+
+    async def balance(self: SimulatedRegistry) -> int:
+        count = len(seen)
+        total = await read_balance(self)
+        del seen[count:]
+        return total
+
+    monkeypatch.setattr(SimulatedRegistry, "list_holdings", counted)
+    monkeypatch.setattr(SimulatedRegistry, "read_balance", balance)
+    for _ in range(hours * 6):
+        shop.clock.advance(minutes=10)
+        await shop.services.check_registries.run_once()
+    return seen
+
+
+async def test_holdings_are_compared_daily_and_when_the_balance_differs(
+    trial: Shop, unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = "sim-key" if unit == TONNE else "sim-holding"
+    await buy(trial, "Ada", unit)
+    await trial.work()
+    trial.clock.advance(minutes=10)
+    await trial.services.check_registries.run_once()
+    assert await look_ups(trial, 12, monkeypatch) == []
+    lot_id = await trial.fetchval("SELECT id FROM lots WHERE vintage = 2021 AND registry_account = $1", account)
+    await retire_there(trial, lot_id, 101, 101)
+    assert account in await look_ups(trial, 1, monkeypatch)
+    [reason] = await paused(trial)
+    assert reason == f"{account} has 1 units fewer than the books."
+
+
+async def test_what_no_lot_has_is_a_difference_until_it_is_imported_or_explained(
+    trial: Shop, unit: int, operator: Operator
+) -> None:
+    account = "sim-key" if unit == TONNE else "sim-holding"
+    await buy(trial, "Ada", unit)
+    await trial.work()
+    await trial.execute(
+        "INSERT INTO simulated_holdings SELECT $1, 'extra', min(lot_id), '{[1,5]}' FROM simulated_holdings "
+        "WHERE registry_account = $1",
+        account,
+    )
+    await look_for(trial, 15)
+    [drift] = await trial.fetch("SELECT * FROM registry_drifts")
+    assert (drift["cause"], drift["holding_id"], drift["units"], drift["unit_grams"]) == ("surplus", "extra", -5, unit)
+    assert await paused(trial) == [], "no lot is concerned"
+    assert "extra" in operator.runs("registry", "differences").stdout
+    settled = operator.runs("registry", "settle", drift["id"], "--explained", "--reason", "For ourselves")
+    assert settled.returncode == 0
+    await look_for(trial, 15)
+    assert await trial.fetchval("SELECT count(*) FROM registry_drifts WHERE closed_at IS NULL") == 0
+    await trial.execute("UPDATE simulated_holdings SET active = '{[1,7]}' WHERE id = 'extra'")
+    await look_for(trial, 15)
+    assert await trial.fetchval("SELECT units FROM registry_drifts WHERE closed_at IS NULL") == -2
+    await trial.execute("DELETE FROM simulated_holdings WHERE id = 'extra'")
+    await look_for(trial, 5)
+    assert await trial.fetchval("SELECT count(*) FROM registry_drifts WHERE closed_at IS NULL") == 0, "it is gone"
+
+
+async def test_a_refusal_that_contradicts_the_books_is_a_difference(trial: Shop, unit: int, operator: Operator) -> None:
+    await buy(trial, "Registry Insufficient", 2 * unit)
+    await trial.work()
+    [drift] = await trial.fetch("SELECT * FROM registry_drifts")
+    assert (drift["cause"], drift["units"], drift["confirmed_at"] is not None) == ("refused", 2, True)
+    assert operator.runs("registry", "settle", drift["id"], "--corrected", "--reason", "Bought more").returncode == 0
+    assert await paused(trial) == []
+
+
+async def test_units_of_an_invalid_lot_that_are_retired_after_all_are_a_difference(trial: Shop, unit: int) -> None:
+    await buy(trial, "Registry Pending", 2 * unit)
+    await trial.work()
+    [request] = await trial.fetch("SELECT lot_id FROM registry_instructions")
+    await trial.invalidate(request["lot_id"], "Sold twice")
+    for _ in range(3):
+        trial.clock.advance(seconds=30)
+        await trial.work()
+    [drift] = await trial.fetch("SELECT * FROM registry_drifts")
+    assert (drift["cause"], drift["lot_id"], drift["units"]) == ("invalid", request["lot_id"], 2)
+    await look_for(trial, 15)
+    assert await trial.fetchval("SELECT count(*) FROM registry_drifts") == 1, "what an invalid lot has does not matter"
+
+
+async def test_what_a_person_retires_at_the_registry_is_no_difference(trial: Shop, unit: int) -> None:
+    order = await buy(trial, "Registry Declined", 2 * unit)
+    await trial.work()
+    [task] = await trial.work_list()
+    await retire_there(trial, task.lot_id, task.first_number, task.last_number)
+    await look_for(trial, 15)
+    assert await paused(trial) == []
+    await trial.confirm(task)
+    await look_for(trial, 15)
+    assert await trial.statuses(order) == ["complete"]
+    assert await paused(trial) == []
 
 
 async def test_the_operator_sees_accounts_and_requests(trial: Shop, unit: int, operator: Operator) -> None:
@@ -96,3 +240,30 @@ async def test_the_operator_sees_accounts_and_requests(trial: Shop, unit: int, o
     refused = operator.runs("registry", "retry", request["id"])
     assert (refused.returncode, "No request" in refused.stderr) == (2, True)
     assert operator.runs("registry", "settle", "lot_x", "--corrected", "--reason", "x").returncode == 2
+
+
+def shown(shop: Shop) -> dict[str, float]:
+    """The metrics of the account that the shop uses."""
+    found = [each.snapshot() for each in shop.services.check_registries.metrics]
+    return {each.name.removeprefix("tonne_registry_"): max(max(values) for _, values in each.series) for each in found}
+
+
+async def test_metrics_say_what_is_late(trial: Shop, unit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def not_read(_: SimulatedRegistry) -> int:
+        raise NotRead("The token has expired.")
+
+    await buy(trial, "Registry Lost", unit)
+    await trial.work()
+    await trial.services.check_registries.run_once()
+    assert shown(trial)["last_look_seconds"] == 0
+    monkeypatch.setattr(SimulatedRegistry, "read_balance", not_read)
+    for _ in range(7):
+        trial.clock.advance(minutes=1)
+        await trial.services.check_registries.run_once()
+    found = shown(trial)
+    assert {found["in_doubt_seconds"] // 60, found["last_look_seconds"] // 60, found["waiting_seconds"] // 60} == {7}
+    await trial.execute("UPDATE registry_accounts SET looked_at = NULL")
+    trial.clock.advance(minutes=5)
+    await trial.services.check_registries.run_once()
+    assert shown(trial)["last_look_seconds"] == float("inf")
+    assert await trial.fetchval("SELECT DISTINCT problem FROM registry_accounts") == "The token has expired."

@@ -1,7 +1,7 @@
 """Compare what registries show with the books, lot by lot. Only lots that differ pause."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -11,14 +11,20 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
 from tonne.platform.values.context import By, Clock, job_actor
-from tonne.supply.registries import account_store
-from tonne.supply.registries.account_store import AccountState, Drift, LotBooks, Resolution
-from tonne.supply.registries.gateway import Holding, NotRead, RegistryAccount, RegistryAccounts
+from tonne.supply.registries import account_store, drift_store
+from tonne.supply.registries.account_store import AccountState
+from tonne.supply.registries.compare_books import compare, expected_balance
+from tonne.supply.registries.drift_store import Drift, OpenDrift, Resolution
+from tonne.supply.registries.gateway import Holding, Movement, NotRead, RegistryAccount, RegistryAccounts
 from tonne.supply.stock.parcels.instructed_parcels import pause_lot, resume_lot
 
 ACTOR = job_actor("check_registries")
 # A difference is confirmed by the second look.
 LOOK_EVERY = timedelta(minutes=5)
+# Differences that cancel each other in the balance are found by then.
+COMPARE_EVERY = timedelta(days=1)
+# A registry may list a movement late.
+OVERLAP = timedelta(hours=1)
 
 _log = structlog.get_logger()
 
@@ -39,6 +45,10 @@ class CheckRegistries:
         def age(moment: datetime | None) -> float:
             return 0.0 if moment is None else max(0.0, (self._clock() - moment).total_seconds())
 
+        def last_look(account: AccountState) -> float:
+            is_unread = account.looked_at is None and account.problem is not None
+            return math.inf if is_unread else age(account.looked_at)
+
         def gauge(name: str, description: str, value: Callable[[AccountState], float]) -> GaugeFamily:
             return GaugeFamily(
                 f"tonne_registry_{name}",
@@ -51,7 +61,8 @@ class CheckRegistries:
         return (
             gauge("drift_grams", "Grams of lots whose registry contradicts the books.", lambda a: a.drift_grams),
             gauge("in_doubt_seconds", "Age of the oldest request without a result.", lambda a: age(a.asked_since)),
-            gauge("last_look_seconds", "Time since the registry was compared.", lambda a: age(a.looked_at)),
+            gauge("last_look_seconds", "Time since the registry was compared.", last_look),
+            gauge("waiting_seconds", "How long credits wait for the registry.", lambda a: age(a.waiting_since)),
         )
 
     async def run_once(self) -> bool:
@@ -66,63 +77,82 @@ class CheckRegistries:
         return await account_store.claim_accounts(tx, self._accounts.keys(), self._clock(), LOOK_EVERY)
 
     async def check(self, account: RegistryAccount) -> list[Drift]:
-        """Look once; returns the drifts that this look has confirmed."""
+        """Look once; returns the drifts that this look has confirmed.
+
+        The balance is enough while nothing is under way, and nothing has left the account without a request of ours.
+        """
         began = self._clock()
         try:
+            balance = await account.gateway.read_balance()
+            movements = await account.gateway.list_movements(began - OVERLAP)
+            if await self._database.commit(self._agrees, account, balance, movements, began):
+                return []
             holdings = await account.gateway.list_holdings()
         except NotRead as error:
             _log.warning("registry_not_read", registry_account=account.id, reason=str(error))
             await self._database.commit(account_store.note_problem, account.id, str(error)[:500])
             return []
-        return await self._database.commit(self._compare, account, holdings, began)
+        return await self._database.commit(self._compare, account, holdings, movements, began)
+
+    async def _agrees(
+        self, tx: Connection, account: RegistryAccount, balance: int, movements: Sequence[Movement], began: datetime
+    ) -> bool:
+        [state] = [each for each in await account_store.list_accounts(tx) if each.id == account.id]
+        if state.compared_at is None or began - state.compared_at >= COMPARE_EVERY or state.has_drift:
+            return False
+        if await account_store.find_unknown(tx, account.id, {each.reference for each in movements}):
+            return False
+        books = await account_store.read_books_any_account(tx, account.mode, account.id, began)
+        explained = await drift_store.read_explained_surplus(tx, account.id)
+        if expected_balance(books, explained) != balance:
+            return False
+        here = sum(lot.here_units for lot in books) * account.unit_grams
+        there = balance * account.unit_grams
+        await account_store.note_look(
+            tx, account.id, self._clock(), here_grams=here, there_grams=there, is_compared=False
+        )
+        return True
 
     async def _compare(
-        self, tx: Connection, account: RegistryAccount, holdings: Sequence[Holding], began: datetime
+        self,
+        tx: Connection,
+        account: RegistryAccount,
+        holdings: Sequence[Holding],
+        movements: Sequence[Movement],
+        began: datetime,
     ) -> list[Drift]:
-        books = await account_store.read_books_any_account(tx, account.mode, account.id, began)
-        differences = compare(books, holdings)
         now = self._clock()
-        noted = await account_store.note_drifts(tx, account.mode, account.id, differences, now)
-        still = [each.lot_id for each in books if each.lot_id not in differences and not each.is_moving]
-        await account_store.forget_drifts(tx, account.id, still)
-        await account_store.note_look(tx, account.id, now, *_balances(books, holdings))
-        confirmed = [each for each in noted if each.confirmed_at == now]
+        books = await account_store.read_books_any_account(tx, account.mode, account.id, began)
+        explained = await drift_store.read_explained_surplus(tx, account.id)
+        unknown = await account_store.find_unknown(tx, account.id, {each.reference for each in movements})
+        foreign = {each.holding_id for each in movements if each.reference in unknown}
+        seen = compare(books, holdings, explained, foreign)
+        confirmed = await drift_store.note_drifts(tx, account, seen, now)
+        moving = {each.lot_id for each in books if each.is_moving}
+        await drift_store.forget_drifts(tx, account.id, {each.subject_id for each in seen} | moving)
+        here = sum(lot.here_units for lot in books if not lot.is_invalid) * account.unit_grams
+        there = sum(holding.unit_count for holding in holdings) * account.unit_grams
+        await account_store.note_look(tx, account.id, now, here_grams=here, there_grams=there, is_compared=True)
         for drift in confirmed:
-            await self._pause(tx, drift, now)
+            _log.error("registry_drift", drift_id=drift.id, units=drift.units, holding_id=drift.holding_id)
+            if drift.lot_id is not None:
+                await self._pause(tx, account, drift.lot_id, drift.units, now)
         return confirmed
 
-    async def _pause(self, tx: Connection, drift: Drift, now: datetime) -> None:
-        what = "fewer" if drift.units > 0 else "more"
-        reason = f"{drift.registry_account} has {abs(drift.units)} units {what} than the books."
-        await pause_lot(tx, drift.lot_id, reason, now)
-        _log.error("registry_drift", drift_id=drift.id, lot_id=drift.lot_id, units=drift.units)
-        by = ACTOR.at(now)
-        await audit.record(tx, None, "lot.paused", by=by, subject_id=drift.lot_id, mode=drift.mode, reason=reason)
+    async def _pause(self, tx: Connection, account: RegistryAccount, lot_id: str, units: int, now: datetime) -> None:
+        what = "fewer" if units > 0 else "more"
+        reason = f"{account.id} has {abs(units)} units {what} than the books."
+        if await pause_lot(tx, lot_id, reason, now):
+            by = ACTOR.at(now)
+            await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=account.mode, reason=reason)
 
 
-def compare(books: Sequence[LotBooks], holdings: Sequence[Holding]) -> dict[str, int]:
-    """The units that lots have here and not there. An open request explains exactly its units."""
-    there: Counter[str] = Counter()
-    for holding in holdings:
-        there[holding.id] += holding.unit_count
-    found = {
-        lot.lot_id: lot.here_units - there[lot.holding_id] - lot.explained_units for lot in books if not lot.is_moving
-    }
-    asked: Mapping[str, int] = {lot.lot_id: lot.asked_units for lot in books}
-    return {lot_id: units for lot_id, units in found.items() if units not in {0, asked[lot_id]}}
-
-
-def _balances(books: Sequence[LotBooks], holdings: Sequence[Holding]) -> tuple[int, int]:
-    """Grams here and there. All units of an account have one size."""
-    unit_grams = max((lot.unit_grams for lot in books), default=0)
-    here = sum(lot.here_units for lot in books) * unit_grams
-    return here, sum(holding.unit_count for holding in holdings) * unit_grams
-
-
-async def settle_lot(tx: Connection, lot_id: str, resolution: Resolution, *, reason: str, by: By) -> bool:
-    """Resume a lot that is paused, and close its drift. False if it is not paused."""
-    if not await resume_lot(tx, lot_id):
-        return False
-    drift_id = await account_store.close_drift(tx, lot_id, resolution, reason=reason, by=by)
-    await audit.record(tx, None, "lot.resumed", by=by, subject_id=lot_id, reason=reason, drift=drift_id)
-    return True
+async def settle_drift(tx: Connection, drift: OpenDrift, resolution: Resolution, *, reason: str, by: By) -> None:
+    """Close it, and resume its lot."""
+    await drift_store.close_drift(tx, drift.id, resolution, reason=reason, by=by)
+    is_resumed = drift.lot_id is not None and await resume_lot(tx, drift.lot_id)
+    action = "lot.resumed" if is_resumed else "registry_drift.settled"
+    subject_id = drift.lot_id if is_resumed else drift.id
+    await audit.record(
+        tx, None, action, by=by, subject_id=subject_id, reason=reason, drift=drift.id, resolution=str(resolution)
+    )

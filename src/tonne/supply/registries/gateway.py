@@ -83,7 +83,7 @@ UNAUTHORISED = "unauthorised"
 
 
 class Holding(Struct, frozen=True):
-    """Units of one lot that the registry shows in the account."""
+    """Units that the registry shows in the account. `lot_id` is known of what requests have split off a lot."""
 
     id: str
     lot_id: str
@@ -92,6 +92,13 @@ class Holding(Struct, frozen=True):
     @property
     def unit_count(self) -> int:
         return sum(last - first + 1 for first, last in self.units)
+
+
+class Movement(Struct, frozen=True):
+    """A retirement or transfer of the account. `reference` is empty if it has none of ours."""
+
+    reference: str
+    holding_id: str
 
 
 class NotRead(Exception):
@@ -114,8 +121,11 @@ class RegistryGateway(Protocol):
     async def list_holdings(self) -> Sequence[Holding]:
         """What is active in the account. Raises NotRead."""
 
-    async def list_references(self, since: datetime) -> set[str]:
-        """The references of all retirements since; an empty text for one that has none. Raises NotRead."""
+    async def read_balance(self) -> int:
+        """How many units are active in the account, in one request. Raises NotRead."""
+
+    async def list_movements(self, since: datetime) -> Sequence[Movement]:
+        """What has left the account since, whoever asked for it. Raises NotRead."""
 
     async def close(self) -> None: ...
 
@@ -127,6 +137,7 @@ class RegistryAccount(Struct, frozen=True):
     mode: Mode
     adapter: str
     gateway: RegistryGateway
+    unit_grams: int
 
 
 RegistryAccounts = Mapping[str, RegistryAccount]

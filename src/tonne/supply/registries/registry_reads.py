@@ -1,7 +1,5 @@
 """What the operator's page about registries reads."""
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
@@ -54,32 +52,3 @@ async def list_registries_any_account(connection: Connection, mode: Mode) -> lis
         left = old.allocated_grams - asked - doubt
         found[old.registry] = replace(old, allocated_grams=left, asked_grams=asked, doubt_grams=doubt)
     return [found[name] for name in sorted(found)]
-
-
-class DifferingLot(Struct, frozen=True):
-    """`units` are in the books and not at the registry; fewer than none: the other way round."""
-
-    id: str
-    registry_account: str | None
-    serial: str
-    unit_grams: int
-    paused_at: datetime | None
-    pause_reason: str | None
-    units: int | None
-    seen_at: datetime | None
-
-
-LIST_DIFFERING = """
-SELECT lot.id, lot.registry_account, lot.serial, lot.unit_grams, lot.paused_at, lot.pause_reason, drift.units,
-       drift.seen_at
-FROM lots lot
-LEFT JOIN registry_drifts drift
-       ON drift.mode = lot.mode AND drift.lot_id = lot.id AND drift.closed_at IS NULL AND drift.confirmed_at IS NOT NULL
-WHERE lot.mode = $1 AND (lot.paused_at IS NOT NULL OR drift.id IS NOT NULL)
-ORDER BY coalesce(lot.paused_at, drift.seen_at), lot.id LIMIT 100
-"""
-
-
-async def list_differing(connection: Connection, mode: Mode) -> list[DifferingLot]:
-    """Lots that are paused, or whose registry contradicts the books, oldest first."""
-    return [DifferingLot(**row) for row in await connection.fetch(LIST_DIFFERING, mode)]

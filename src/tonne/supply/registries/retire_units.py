@@ -15,8 +15,9 @@ from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import is_database_unavailable
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, job_actor, new_id, replace
-from tonne.supply.registries import account_store, instruction_store, rules
+from tonne.supply.registries import account_store, drift_store, instruction_store, rules
 from tonne.supply.registries.book_answer import RetiredUnits, book_answers
+from tonne.supply.registries.drift_store import Cause, SeenDrift
 from tonne.supply.registries.gateway import BOOKS_WRONG, Answer, Instruction, Outcome, RegistryAccounts
 from tonne.supply.registries.instruction_store import Open, Waiting
 from tonne.supply.registries.rules import State
@@ -177,6 +178,10 @@ class RetireUnits:
             await instructed_parcels.set_holding(tx, instruction.lot_id, answer.next_holding_id)
         if progress.state is State.DECLINED:
             await self._give_back(tx, instruction, answer)
+        elif progress.state is State.RETIRED and await instructed_parcels.is_invalid(tx, instruction.lot_id):
+            await self._note_drift(
+                tx, instruction, Cause.INVALID, sum(last - first + 1 for first, last in answer.units)
+            )
 
     async def _give_back(self, tx: Connection, instruction: Instruction, answer: Answer) -> None:
         """The parcels wait again if our books of the lot are wrong; otherwise a person retires them."""
@@ -187,6 +192,12 @@ class RetireUnits:
         if note is None:
             reason = f"{instruction.registry_account} refused {instruction.reference}: {words}"[:500]
             await instructed_parcels.pause_lot(tx, instruction.lot_id, reason, self._clock())
+            await self._note_drift(tx, instruction, Cause.REFUSED, instruction.unit_count)
+
+    async def _note_drift(self, tx: Connection, instruction: Instruction, cause: Cause, units: int) -> None:
+        account = self._accounts[instruction.registry_account]
+        seen = SeenDrift(lot_id=instruction.lot_id, units=units, cause=cause, is_certain=True)
+        await drift_store.note_drifts(tx, account, [seen], self._clock())
 
 
 async def record_instructions(tx: Connection, mode: Mode, waiting: Sequence[Waiting], now: datetime) -> None:

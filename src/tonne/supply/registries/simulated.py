@@ -23,6 +23,7 @@ from tonne.supply.registries.gateway import (
     Answer,
     Holding,
     Instruction,
+    Movement,
     Outcome,
     RegistryAccount,
     RegistryAccounts,
@@ -99,8 +100,11 @@ class SimulatedRegistry:
         await self._database.commit(store.deposit, self._account, None)
         return await self._database.run(store.list_holdings, self._account)
 
-    async def list_references(self, since: datetime) -> set[str]:
-        return await self._database.run(store.list_references, self._account, since)
+    async def read_balance(self) -> int:
+        return sum(holding.unit_count for holding in await self.list_holdings())
+
+    async def list_movements(self, since: datetime) -> Sequence[Movement]:
+        return await self._database.run(store.list_movements, self._account, since)
 
     async def close(self) -> None:
         """Nothing to close: the caller owns the database."""
@@ -186,8 +190,8 @@ class SimulatedRegistry:
 
 
 def simulated_registries(database: Database, clock: Clock) -> RegistryAccounts:
-    kinds = {"sim-key": Repeat.KEY, "sim-holding": Repeat.HOLDING}
+    kinds = {"sim-key": (Repeat.KEY, 1_000_000), "sim-holding": (Repeat.HOLDING, 1_000)}
     return {
-        id_: RegistryAccount(id_, Mode.TEST, "simulated", SimulatedRegistry(database, id_, repeat, clock))
-        for id_, repeat in kinds.items()
+        id_: RegistryAccount(id_, Mode.TEST, "simulated", SimulatedRegistry(database, id_, repeat, clock), unit_grams)
+        for id_, (repeat, unit_grams) in kinds.items()
     }

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import replace
-from tonne.supply.registries.gateway import Holding, Instruction
+from tonne.supply.registries.gateway import Holding, Instruction, Movement
 from tonne.supply.stock.serial_runs import Numbers
 
 _Units = tuple[Numbers, ...]
@@ -161,8 +161,11 @@ async def find_child(connection: Connection, account: str, holding_id: str) -> s
     return child
 
 
+# Lots that were withdrawn are nowhere.
 LIST_HOLDINGS = """
-SELECT id, lot_id, active FROM simulated_holdings WHERE registry_account = $1 AND NOT is_used ORDER BY id
+SELECT id, lot_id, active FROM simulated_holdings holding
+WHERE registry_account = $1 AND NOT is_used
+  AND EXISTS (SELECT FROM lots WHERE lots.mode = 'test' AND lots.id = holding.lot_id) ORDER BY id
 """
 
 
@@ -171,14 +174,14 @@ async def list_holdings(connection: Connection, account: str) -> list[Holding]:
     return [Holding(row["id"], row["lot_id"], _units(row["active"])) for row in rows]
 
 
-LIST_REFERENCES = """
-SELECT DISTINCT reference FROM simulated_retirements
+LIST_MOVEMENTS = """
+SELECT DISTINCT reference, holding_id FROM simulated_retirements
 WHERE registry_account = $1 AND state IN ('pending', 'retired') AND created_at >= $2
 """
 
 
-async def list_references(connection: Connection, account: str, since: datetime) -> set[str]:
-    return {row["reference"] for row in await connection.fetch(LIST_REFERENCES, account, since)}
+async def list_movements(connection: Connection, account: str, since: datetime) -> list[Movement]:
+    return [Movement(**row) for row in await connection.fetch(LIST_MOVEMENTS, account, since)]
 
 
 def _units(ranges: Iterable[Any]) -> _Units:

@@ -20,14 +20,15 @@ WAITING = (
         topic=Topic.REGISTRIES,
     ),
     WaitingCheck(
-        "no live lot is paused because its registry contradicts the books",
-        "The registry shows other units than the books. Nothing is allocated from the lot.",
-        "Compare the lot with the account at the registry. Correct or invalidate it with `tonne lot`, or resume it "
-        "on the page Registries or with `tonne registry settle`.",
+        "no registry contradicts the books of live credits",
+        "A registry shows other units than the books. Nothing is allocated from the lots concerned.",
+        "Compare the lot with the account at the registry. Import what is missing here, correct or invalidate the lot "
+        "with `tonne lot`, or settle the difference on the page Registries or with `tonne registry settle`.",
         """
-        SELECT format('lot %s: %s, since %s', id, pause_reason, to_char(paused_at, 'YYYY-MM-DD HH24:MI')) AS "where"
-        FROM lots WHERE mode = 'live' AND paused_at IS NOT NULL AND invalidated_at IS NULL AND paused_at <= $1
-        ORDER BY paused_at
+        SELECT format('%s at %s: %s of %s units of %s, since %s', id, registry_account, cause, units,
+                      coalesce('lot ' || lot_id, 'holding ' || holding_id),
+                      to_char(confirmed_at, 'YYYY-MM-DD HH24:MI')) AS "where"
+        FROM registry_drifts WHERE mode = 'live' AND closed_at IS NULL AND confirmed_at <= $1 ORDER BY confirmed_at
         """,
         topic=Topic.REGISTRIES,
     ),

@@ -1,5 +1,6 @@
 """Registries: accounts, where the tonnes are, what was asked for, and lots that a registry shows otherwise."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from tonne.apps.backoffice.jobs_page import spell_ago
@@ -14,11 +15,12 @@ from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.users.names import name_actors
 from tonne.supply.registries import settlement_store
-from tonne.supply.registries.account_store import AccountState, Resolution, list_accounts
-from tonne.supply.registries.check_registries import LOOK_EVERY, settle_lot
+from tonne.supply.registries.account_store import AccountState, list_accounts
+from tonne.supply.registries.check_registries import LOOK_EVERY, settle_drift
+from tonne.supply.registries.drift_store import Cause, OpenDrift, Resolution, list_open_drifts
 from tonne.supply.registries.instruction_store import ListedInstruction, list_open, list_parcels_any_account
 from tonne.supply.registries.operate import check_account, retry_request
-from tonne.supply.registries.registry_reads import list_differing, list_registries_any_account
+from tonne.supply.registries.registry_reads import list_registries_any_account
 from tonne.supply.registries.settle_request import (
     RequestedSettlement,
     RequestFinding,
@@ -45,7 +47,7 @@ class RegistriesPage(ConfirmedPage, frozen=True):
                 f"{REQUEST}/retry": self.retry,
                 f"{REQUEST}/settle": self.settle_request,
                 f"{REQUEST}/approve": self.approve,
-                f"{PAGE}/lots/{{lot_id}}/settle": self.settle,
+                f"{PAGE}/differences/{{drift_id}}/settle": self.settle,
             },
         )
 
@@ -55,7 +57,7 @@ class RegistriesPage(ConfirmedPage, frozen=True):
             registries = await list_registries_any_account(connection, viewer.mode)
             accounts = [each for each in await list_accounts(connection) if each.mode is viewer.mode]
             requests = await list_open(connection, mode=viewer.mode)
-            lots = await list_differing(connection, viewer.mode)
+            drifts = await list_open_drifts(connection, viewer.mode)
         return self.layout.page(
             viewer,
             "operator_registries.html",
@@ -64,11 +66,12 @@ class RegistriesPage(ConfirmedPage, frozen=True):
             accounts=[(each, state_of(each, now)) for each in accounts],
             requests=[(each, request_state(each, now)) for each in requests[:REQUESTS_SHOWN]],
             request_count=len(requests),
-            lots=lots,
+            drifts=drifts,
+            texts=DRIFT_TEXTS,
             labels=LABELS,
             ago=lambda at: spell_ago(at, now),
             entered=form or Form(),
-            chosen=form.value("lot") if form else "",
+            chosen=form.value("drift") if form else "",
         )
 
     async def show_request(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
@@ -149,16 +152,14 @@ class RegistriesPage(ConfirmedPage, frozen=True):
         return await self.take_step(viewer, form, words, work, show_faults=self.show_request, back=back)
 
     async def settle(self, viewer: OperatorViewer, form: Form) -> Response:
-        lot_id = viewer.request.path("lot_id")
-        existing(
-            next((each for each in await self.database.run(list_differing, viewer.mode) if each.id == lot_id), None)
-        )
+        found = await self.database.run(list_open_drifts, viewer.mode, viewer.request.path("drift_id"))
+        drift = existing(found[0] if found else None)
         resolution = form.choice("resolution", Resolution, "Choose what became of the difference.")
         reason = form.text("reason", "Say why, in a sentence.", longest=500)
         if resolution is None or form.faults:
             return await self.show(viewer, form)
         by = viewer.actor.at(self.clock())
-        await self.database.commit(settle_lot, lot_id, resolution, reason=reason, by=by)
+        await self.database.commit(settle_drift, drift, resolution, reason=reason, by=by)
         self.notifier.notify()
         return see_other(f"{viewer.base}{PAGE}?done=registry_settled")
 
@@ -171,6 +172,16 @@ EFFECTS = {
     RequestFinding.RETIRED: "Its orders are completed, and their certificates state these serials.",
     RequestFinding.NOT_RETIRED: "The credits wait again, and the registry is asked under a new reference. If it has "
     "retired them after all, they are retired twice.",
+}
+
+
+DRIFT_TEXTS: dict[Cause, Callable[[OpenDrift], str]] = {
+    Cause.DIFFERENCE: lambda drift: (
+        "are in the books and not at the registry" if drift.units > 0 else "are at the registry and not in the books"
+    ),
+    Cause.SURPLUS: lambda drift: f"are in {drift.registry_account}, and no lot has them",
+    Cause.REFUSED: lambda _: "were asked for, and the registry says that it has fewer",
+    Cause.INVALID: lambda _: "of an invalid lot were retired after all",
 }
 
 

@@ -12,8 +12,9 @@ from tonne.apps.cli.selling.login import approve_or_link
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.users.approvals import Approver
-from tonne.supply.registries.account_store import AccountState, Resolution, list_accounts
-from tonne.supply.registries.check_registries import settle_lot
+from tonne.supply.registries.account_store import AccountState, list_accounts
+from tonne.supply.registries.check_registries import settle_drift
+from tonne.supply.registries.drift_store import OpenDrift, Resolution, list_open_drifts
 from tonne.supply.registries.errors import RequestNotOpen
 from tonne.supply.registries.instruction_store import ListedInstruction, list_open
 from tonne.supply.registries.operate import check_account, retry_request
@@ -40,6 +41,11 @@ _FACTS = columns(
 _TIMES = columns("recorded_at: recorded", "next_attempt_at: next look", "closed_at: closed", "registry_reference")
 REQUESTS = (*_REQUEST, *_FACTS, *(replace(column, in_table=False) for column in _TIMES))
 
+DRIFTS: tuple[ValueColumn[OpenDrift], ...] = (
+    *columns("id: difference", "registry_account: account", "cause", "units", "lot_id: lot", "holding_id: holding"),
+    *columns("seen_at: seen", "pause_reason: paused because", shrinks=True),
+)
+
 
 @click.group()
 def registry() -> None:
@@ -60,11 +66,18 @@ def requests(output: Output) -> None:
     output.print_rows(run_in_transaction(list_open), REQUESTS, empty="No request is open.")
 
 
+@registry.command("differences")
+@output_options
+def differences(output: Output) -> None:
+    """List where registries contradict the books, oldest first."""
+    output.print_rows(run_in_transaction(list_open_drifts), DRIFTS, empty="All registries agree with the books.")
+
+
 @registry.command("show")
 @click.argument("request_id")
 @output_options
 def show(request_id: str, output: Output) -> None:
-    """Show a request: what the registry is asked for, and how far it is."""
+    """Show a request: what is asked for, and how far it is."""
     found = run_in_transaction(list_open, request_id)
     if not found:
         raise click.UsageError(f"There is no request {request_id}. `tonne registry requests` lists the open ones.")
@@ -99,9 +112,9 @@ def retry(request_id: str) -> None:
 
 
 @registry.command("settle")
-@click.argument("settled_id", metavar="LOT_OR_REQUEST")
-@click.option("--explained", "resolution", flag_value="explained", help="Of a lot: the difference stays.")
-@click.option("--corrected", "resolution", flag_value="corrected", help="Of a lot: the difference should be gone now.")
+@click.argument("settled_id", metavar="DIFFERENCE_OR_REQUEST")
+@click.option("--explained", "resolution", flag_value="explained", help="The difference stays, and is expected.")
+@click.option("--corrected", "resolution", flag_value="corrected", help="The difference should be gone now.")
 @click.option("--retired", "url", metavar="URL", help="Of a request: the registry's page of the retirement.")
 @click.option("--not-retired", is_flag=True, help="Of a request: the registry has retired nothing, and will not.")
 @click.option("--serial", "serials", multiple=True, help="With --retired: a serial that is retired. Repeatable.")
@@ -121,17 +134,17 @@ def settle(
 ) -> None:
     """Settle what a registry contradicts, or has not answered.
 
-    A lot whose registry contradicted the books is resumed: --explained or --corrected. Of a request in doubt you say
-    what you have found out at the registry: --retired or --not-retired. Another person approves that.
+    A difference is closed, and its lot resumed: --explained or --corrected; the id of the lot does, too. Of a request
+    in doubt you say what you have found out at the registry: --retired or --not-retired. Another person approves that.
     """
     reason = check_text(reason, "--reason")
     if resolution is not None:
-        _settle_lot(settled_id, Resolution(resolution), reason)
+        _settle_drift(settled_id, Resolution(resolution), reason)
         return
     if not_retired == (url is not None) or (url is not None and (not serials or retired_on is None)):
         raise click.UsageError(
-            "Of a lot, say --explained or --corrected. Of a request, say --not-retired, or --retired with the address, "
-            "--serial and --on."
+            "Of a difference, say --explained or --corrected. Of a request, say --not-retired, or --retired with the "
+            "address, --serial and --on."
         )
     settlement = RequestSettlement(
         finding=RequestFinding.NOT_RETIRED if not_retired else RequestFinding.RETIRED,
@@ -171,8 +184,16 @@ def approve(request_id: str) -> None:
         click.echo(f"Request {request_id} {then}.")
 
 
-def _settle_lot(lot_id: str, resolution: Resolution, reason: str) -> None:
-    by = ACTOR.now()
-    if not run_in_transaction(settle_lot, lot_id, resolution, reason=reason, by=by):
-        raise click.UsageError(f"Lot {lot_id} is not paused. `tonne doctor` names the lots that are.")
-    click.echo(f"Lot {lot_id} supplies orders again.")
+def _settle_drift(settled_id: str, resolution: Resolution, reason: str) -> None:
+    async def work(tx: Connection) -> OpenDrift | None:
+        found = await list_open_drifts(tx, drift_or_lot_id=settled_id)
+        if found:
+            await settle_drift(tx, found[0], resolution, reason=reason, by=ACTOR.now())
+        return found[0] if found else None
+
+    drift = run_in_transaction(work)
+    if drift is None:
+        raise click.UsageError(
+            f"There is no difference {settled_id}. `tonne registry differences` lists those there are."
+        )
+    click.echo(f"Difference {drift.id} is settled." + (f" Lot {drift.lot_id} supplies orders." if drift.lot_id else ""))

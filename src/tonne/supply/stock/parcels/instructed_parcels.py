@@ -76,6 +76,14 @@ async def resume_lot(tx: Connection, lot_id: str) -> bool:
     return await tx.fetchval(RESUME_LOT, lot_id) is not None
 
 
+IS_INVALID = "SELECT invalidated_at IS NOT NULL FROM lots WHERE id = $1"
+
+
+async def is_invalid(connection: Connection, lot_id: str) -> bool:
+    """Whether the lot was invalidated."""
+    return bool(await connection.fetchval(IS_INVALID, lot_id))
+
+
 SET_HOLDING = "UPDATE lots SET holding_id = $2 WHERE id = $1"
 
 

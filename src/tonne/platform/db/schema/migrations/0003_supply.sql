@@ -505,14 +505,16 @@ CREATE TABLE certificate_logos (
 -- registries ---------------------------------------------------------------------------------------------------
 
 -- Accounts at registries whose gateways retire credits. Live credits of a registry without an account are retired by
--- hand.
+-- hand: of these, a person uploads statements (`desk`).
 CREATE TABLE registry_accounts (
     id            text PRIMARY KEY CHECK (id ~ '^[a-z0-9-]{1,40}$'),
     mode          mode NOT NULL,
-    adapter       text NOT NULL CHECK (adapter IN ('simulated')),
+    adapter       text NOT NULL CHECK (adapter IN ('simulated', 'desk')),
     -- When its holdings are compared with the books next, and when they were; why the last look failed.
     next_look_at  timestamptz NOT NULL DEFAULT '-infinity',
     looked_at     timestamptz,
+    -- When the holdings were compared one by one. Null: they will be at the next look.
+    compared_at   timestamptz,
     problem       text,
     -- What is not retired by the books, and active at the registry, at the last look that worked.
     here_grams    bigint NOT NULL DEFAULT 0,
@@ -520,6 +522,7 @@ CREATE TABLE registry_accounts (
     UNIQUE (id, mode),
     -- A simulated registry has no credits that anybody could buy.
     CHECK ((adapter = 'simulated') = (id LIKE 'sim-%')),
+    CHECK ((adapter = 'desk') = (id LIKE 'desk-%')),
     CHECK (mode = 'test' OR adapter <> 'simulated')
 );
 
@@ -569,14 +572,20 @@ CREATE INDEX registry_instructions_due ON registry_instructions (next_attempt_at
 CREATE INDEX registry_instructions_of_lot ON registry_instructions (mode, lot_id, recorded_at);
 ALTER TABLE parcels ADD FOREIGN KEY (instruction_id) REFERENCES registry_instructions (id);
 
--- Lots of which a registry shows other units than the books. A difference that is seen once may be under way.
+-- Where a registry contradicts the books. A difference that is seen once may be under way.
 CREATE TABLE registry_drifts (
     mode              mode NOT NULL,
     id                text PRIMARY KEY,
     registry_account  text NOT NULL,
-    lot_id            text NOT NULL,
+    -- difference: of a lot. surplus: what the account has and no lot. refused: the registry has fewer units than were
+    -- asked for. invalid: it has retired units of a lot that was invalidated meanwhile.
+    cause             text NOT NULL CHECK (cause IN ('difference', 'surplus', 'refused', 'invalid')),
+    lot_id            text,
+    -- Of a surplus.
+    holding_id        text,
     -- In our books, and not at the registry; below 0 the other way round.
     units             bigint NOT NULL CHECK (units <> 0),
+    unit_grams        bigint NOT NULL,
     seen_at           timestamptz NOT NULL,
     confirmed_at      timestamptz,
     -- explained: the difference stays, and is expected from now on. corrected: it should be gone.
@@ -585,10 +594,12 @@ CREATE TABLE registry_drifts (
     closed_by         text,
     closed_reason     text CHECK (length(closed_reason) BETWEEN 1 AND 500),
     FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
+    CHECK ((cause = 'surplus') = (lot_id IS NULL) AND (cause = 'surplus') = (holding_id IS NOT NULL)),
     CHECK ((closed_at IS NULL) = (resolution IS NULL) AND (closed_at IS NULL) = (closed_reason IS NULL)),
     CHECK ((closed_at IS NULL) = (closed_by IS NULL))
 );
-CREATE UNIQUE INDEX registry_drifts_open ON registry_drifts (mode, lot_id) WHERE closed_at IS NULL;
+CREATE UNIQUE INDEX registry_drifts_open ON registry_drifts (registry_account, (coalesce(lot_id, holding_id)))
+    WHERE closed_at IS NULL;
 
 -- The books of the simulated registries. `active` are the units that are not retired.
 CREATE TABLE simulated_holdings (
