@@ -77,7 +77,7 @@ def differences(output: Output) -> None:
 @click.argument("request_id")
 @output_options
 def show(request_id: str, output: Output) -> None:
-    """Show a request: what is asked for, and how far it is."""
+    """Show a request, and how far it is."""
     found = run_in_transaction(list_open, request_id)
     if not found:
         raise click.UsageError(f"There is no request {request_id}. `tonne registry requests` lists the open ones.")
