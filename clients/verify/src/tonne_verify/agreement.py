@@ -69,55 +69,79 @@ def _compare_names(names: Json, subject: Json) -> None:
             raise NotProven(f"`{place}` is {stated!r} in the credential, but {in_log!r} in the log.")
 
 
-def check_quantities(subject: Json, retirements: Sequence[Json]) -> None:
+def check_quantities(subject: Json, retirements: Sequence[Json]) -> list[str]:
     """Raises NotProven unless the lines add up, and each line has a retirement in the log that covers it.
 
-    The serials of the retirements are counted: they have the tonnes that are stated, and no unit is in two of them.
+    The serials of the retirements are counted: they have the grams that are stated, and no unit is in two of them.
+    Returns those that cannot be counted.
     """
     lines: Sequence[Json] = subject["lines"]
-    if sum((tonnes(line.get("quantity")) for line in lines), Decimal(0)) != tonnes(subject["total_quantity"]):
+    if sum(grams(line.get("quantity")) for line in lines) != grams(subject["total_quantity"]):
         raise NotProven("The lines of the certificate do not add up to its quantity.")
-    left = {_key(facts): tonnes(facts.get("quantity")) for facts in retirements}
-    _check_units({_key(facts): facts for facts in retirements}.values())
+    left = {key_of(facts): grams(facts.get("quantity")) for facts in retirements}
+    uncounted = _check_units({key_of(facts): facts for facts in retirements}.values())
     for line in lines:
         serials = line.get("serial_range")
-        if _key(line) not in left:
+        if key_of(line) not in left:
             raise NotProven(f"The log has no retirement of {serials} with the same project, vintage, day and link.")
-        left[_key(line)] -= tonnes(line["quantity"])
-        if left[_key(line)] < 0:
+        left[key_of(line)] -= grams(line["quantity"])
+        if left[key_of(line)] < 0:
             raise NotProven(f"The certificate counts more tonnes of {serials} than were retired.")
+    return uncounted
 
 
-def _check_units(retirements: Iterable[Json]) -> None:
-    """A registry without a grammar may write its serials in any way."""
+def _check_units(retirements: Iterable[Json]) -> list[str]:
     found: list[UnitRange] = []
+    uncounted = []
     for facts in retirements:
-        registry, serial = str(facts.get("registry")), str(facts.get("serial_range"))
-        try:
-            units = parse(registry, serial)
-        except SerialError as error:
-            if has_grammar(registry):
-                raise NotProven(str(error)) from error
-            continue
-        counted = Decimal(units.quantity_grams) / TONNE_GRAMS
-        if units.grammar != "plain" and counted < tonnes(facts.get("quantity")):
-            raise NotProven(f"The serial {serial} has {counted} t, not the {facts.get('quantity')} t that are stated.")
-        found.append(units)
+        units = units_of(facts)
+        if units is None:
+            uncounted.append(str(facts.get("serial_range")))
+        else:
+            found.append(units)
     found.sort(key=lambda units: (units.namespace, units.first))
     for before, after in pairwise(found):
         if before.namespace == after.namespace and after.first <= before.last:
             raise NotProven(f"The serials {before.text} and {after.text} overlap: a tonne is counted twice.")
+    return uncounted
 
 
-def _key(facts: Json) -> tuple[str, ...]:
+def units_of(facts: Json) -> UnitRange | None:
+    """The units of a retirement. Raises NotProven if they have fewer grams than it states.
+
+    A registry without a grammar may write its serials in any way: None if they cannot be counted.
+    """
+    registry, serial = str(facts.get("registry")), str(facts.get("serial_range"))
+    try:
+        units = parse(registry, serial)
+    except SerialError as error:
+        if has_grammar(registry):
+            raise NotProven(str(error)) from error
+        return None
+    # A unit of a registry without a grammar may be smaller than a tonne, but is never larger.
+    if units.quantity_grams < grams(facts.get("quantity")):
+        raise NotProven(
+            f"The serial {serial} has {show_tonnes(units.quantity_grams)} t, not the {facts.get('quantity')} t that"
+            " are stated."
+        )
+    return units
+
+
+def key_of(facts: Json) -> tuple[str, ...]:
     return tuple(str(facts.get(name)) for name in RETIREMENT_FACTS)
 
 
-def tonnes(value: Any) -> Decimal:
+def grams(value: Any) -> int:
+    """Of a quantity in tonnes, which is a text."""
     try:
-        quantity = Decimal(value) if isinstance(value, str) else Decimal("NaN")
+        quantity = Decimal(value) * TONNE_GRAMS if isinstance(value, str) else Decimal("NaN")
     except InvalidOperation:
         quantity = Decimal("NaN")
-    if not quantity.is_finite() or quantity < 0:
-        raise NotProven(f"{value!r} is not a quantity in tonnes.")
-    return quantity
+    if not quantity.is_finite() or quantity < 0 or quantity != int(quantity):
+        raise NotProven(f"{value!r} is not a quantity in tonnes, to the gram.")
+    return int(quantity)
+
+
+def show_tonnes(quantity_grams: int) -> str:
+    whole, rest = divmod(quantity_grams, TONNE_GRAMS)
+    return f"{whole}.{rest:06}".rstrip("0").rstrip(".")

@@ -10,10 +10,11 @@ from tonne_verify.audit_state import AuditState, SeenLog
 from tonne_verify.download import check_url, fetch
 from tonne_verify.errors import NotFetched, NotProven
 from tonne_verify.issuer import Issuer, IssuerLog
+from tonne_verify.ledger import Ledger
 from tonne_verify.log_reader import LogReader
 from tonne_verify.merkle import HASH_SIZE, Range, leaf_hash
 from tonne_verify.notes import Checkpoint, Note, VerifierKey, split_note
-from tonne_verify.openings_file import LogOpenings, check_openings, read_openings
+from tonne_verify.openings_file import LogOpenings, OpeningsFile, check_openings, read_openings
 from tonne_verify.policy import Policy
 from tonne_verify.report import Report, Verdict
 from tonne_verify.tiles import TILE_WIDTH, range_plan, tile_of
@@ -45,10 +46,12 @@ def audit(url: str, options: AuditOptions) -> Report:
         policy = load_policy(options.policy)
         report.policy = policy.name
         state = AuditState.load(options.state, url)
-        openings = {} if options.openings is None else read_openings(options.openings)
+        openings = OpeningsFile() if options.openings is None else read_openings(options.openings)
         _Audit(report, state, _choose(url, _read_issuer(url, options)), options, policy).run()
-        for origin, log in openings.items():
+        for origin, log in openings.logs.items():
             _explain_entries(report, state.logs.get(origin), origin, log)
+        for mode, ledger in openings.ledgers.items():
+            _count(report, mode, ledger)
         state.save(options.state)
     except NotProven as error:
         report.unreadable = str(error)
@@ -61,6 +64,15 @@ def _explain_entries(report: Report, seen: SeenLog | None, origin: str, openings
         report.add(name, Verdict.NOT_CHECKED, "This log was not audited.")
         return
     report.attempt(name, lambda: check_openings(LogReader(seen.url), seen.head, openings), str)
+
+
+def _count(report: Report, mode: str, ledger: Ledger) -> None:
+    conflicts = ledger.find_conflicts()
+    for sentence in conflicts:
+        report.add(f"count of {mode}", Verdict.FAILS, sentence)
+    if not conflicts:
+        numbers = f"Certificates: {len(ledger.counted)}, retirements: {len(ledger.retirements)}."
+        report.add(f"count of {mode}", Verdict.HOLDS, f"{numbers} No tonne is counted twice.")
 
 
 def _read_issuer(url: str, options: AuditOptions) -> Issuer:

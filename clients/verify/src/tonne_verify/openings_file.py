@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tonne_verify.canonical import read_json
 from tonne_verify.errors import NotProven
+from tonne_verify.ledger import Ledger
 from tonne_verify.log_reader import LogReader
 from tonne_verify.merkle import Range, leaf_hash
 from tonne_verify.notes import Checkpoint
@@ -23,9 +24,17 @@ class LogOpenings:
     kinds: Counter[str] = field(default_factory=Counter)
 
 
-def read_openings(path: Path) -> dict[str, LogOpenings]:
-    """By the origin of the log. Raises NotProven if a line cannot be read, or its names were changed."""
-    found: dict[str, LogOpenings] = {}
+@dataclass(slots=True)
+class OpeningsFile:
+    """What the file says, by the origins of the logs, and what all logs of a mode claim together."""
+
+    logs: dict[str, LogOpenings] = field(default_factory=dict)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+
+
+def read_openings(path: Path) -> OpeningsFile:
+    """Raises NotProven if a line cannot be read, or its names were changed."""
+    found = OpeningsFile()
     try:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
@@ -38,18 +47,20 @@ def read_openings(path: Path) -> dict[str, LogOpenings]:
     return found
 
 
-def _add(found: dict[str, LogOpenings], line: bytes) -> None:
+def _add(found: OpeningsFile, line: bytes) -> None:
     value = read_json(line)
     opening = Opening.from_json(value)
     opening.check()
     origin, position = value.get("origin"), value.get("position")
     if not isinstance(origin, str) or not isinstance(position, int):
         raise NotProven("The line does not say which entry of which log it opens.")
-    log = found.setdefault(origin, LogOpenings())
+    log = found.logs.setdefault(origin, LogOpenings())
     if position in log.entries:
         raise NotProven(f"Entry {position} is opened twice.")
     log.entries[position] = opening.commitment()
     log.kinds[opening.statement["kind"]] += 1
+    ledger = found.ledgers.setdefault(str(opening.statement["mode"]), Ledger(has_all=True))
+    ledger.add(f"entry {position} of {origin}", opening)
 
 
 def check_openings(reader: LogReader, head: Checkpoint, openings: LogOpenings) -> str:

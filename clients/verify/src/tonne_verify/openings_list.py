@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from tonne_verify.agreement import check_quantities, check_shape, tonnes
+from tonne_verify.agreement import check_quantities, check_shape, grams, show_tonnes
 from tonne_verify.canonical import read_json
 from tonne_verify.errors import NotProven
 from tonne_verify.evidence import ProvenEntry, check_evidence
 from tonne_verify.issuer import Issuer
+from tonne_verify.ledger import Ledger
 from tonne_verify.openings import StatementKind
 from tonne_verify.policy import Policy
-from tonne_verify.policy_check import check_policy
+from tonne_verify.policy_check import add_uncounted, check_policy
 from tonne_verify.report import Report, Verdict
 
 Json = Mapping[str, Any]
@@ -45,17 +45,19 @@ def verify_openings(report: Report, document: Json, issuer: Issuer, policy: Poli
     report.facts += [
         f"Certificate {each.issued.subject}: {each.issued.facts['total_quantity']} t CO2e." for each in found
     ]
-    report.attempt(
+    counted = report.attempt(
         "retirements",
-        lambda: _check_quantities(found),
-        lambda total: (
-            f"{total} t CO2e in all. The log has the retirement of each line, and the certificates of the list do not"
-            " count a tonne twice."
+        lambda: _check_quantities(found, report.file),
+        lambda result: (
+            f"{result[0]} t CO2e in all. The log has the retirement of each line, and the certificates of the list do"
+            " not count a tonne twice."
         ),
     )
+    add_uncounted(report, counted[1] if counted is not None else ())
     entries = [entry for each in found for entry in (each.issued, *each.retirements)]
     if entries:
         check_policy(report, entries, policy)
+    report.entries += entries
     if document["next_cursor"] is not None:
         sentence = f"The list goes on. Download the next part with ?after={document['next_cursor']}."
         report.add("list", Verdict.NOT_CHECKED, sentence)
@@ -73,17 +75,19 @@ def _check_certificate(listed: Any, issuer: Issuer, policy: Policy) -> _Listed:
     return _Listed(issued, others)
 
 
-def _check_quantities(found: Iterable[_Listed]) -> Decimal:
-    """Returns the tonnes of all certificates."""
-    lines: list[Any] = []
-    retirements: dict[tuple[str, int], Json] = {}
-    total = Decimal(0)
+def _check_quantities(found: Iterable[_Listed], name: str) -> tuple[str, list[str]]:
+    """Returns the tonnes of all certificates, and the serials that cannot be counted."""
+    ledger, total, uncounted = Ledger(), 0, []
     for each in found:
-        subject, facts = check_shape(each.issued.facts), [entry.facts for entry in each.retirements]
-        check_quantities(subject, facts)
-        total += tonnes(subject["total_quantity"])
-        lines += subject["lines"]
-        retirements |= {(entry.log.origin, entry.index): entry.facts for entry in each.retirements}
-    if lines:
-        check_quantities({"lines": lines, "total_quantity": str(total)}, list(retirements.values()))
-    return total
+        number = each.issued.subject
+        if number in ledger.certificates:
+            raise NotProven(f"Certificate {number} is listed twice.")
+        subject = check_shape(each.issued.facts)
+        uncounted += check_quantities(subject, [entry.facts for entry in each.retirements])
+        total += grams(subject["total_quantity"])
+        for entry in (each.issued, *each.retirements):
+            ledger.add_entry(name, entry)
+    conflicts = ledger.find_conflicts()
+    if conflicts:
+        raise NotProven(" ".join(conflicts))
+    return show_tonnes(total), uncounted

@@ -1,6 +1,6 @@
 """Does the policy of the auditor accept the checkpoints that prove the entries?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tonne_verify.evidence import ProvenEntry
 from tonne_verify.notes import DASH
@@ -20,6 +20,12 @@ def check_policy(report: Report, entries: Sequence[ProvenEntry], policy: Policy)
     if any(each.opening.statement["mode"] != "live" for each in entries):
         report.add("mode", Verdict.TEST, TEST_MODE)
     report.add("witnesses", *_judge_witnesses(entries, policy))
+
+
+def add_uncounted(report: Report, serials: Iterable[str]) -> None:
+    for serial in serials:
+        sentence = f"{serial} is not in a form that this program knows, so its tonnes were not counted."
+        report.add("count", Verdict.NOT_PROVEN, sentence)
 
 
 def _is_trusted(entry: ProvenEntry, policy: Policy) -> bool:

@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, TypeVar
 
 from tonne_verify.errors import NotFetched, NotProven
+from tonne_verify.evidence import ProvenEntry
 
 Result = TypeVar("Result")
 
@@ -63,6 +64,8 @@ class Report:
     incomplete: bool = False
     # Whose demands were checked.
     policy: str = ""
+    # What the log is proven to state, to compare it with other files.
+    entries: list[ProvenEntry] = field(default_factory=list)
 
     def add(self, name: str, verdict: Verdict, sentence: str) -> None:
         self.checks.append(Check(name, verdict, sentence))

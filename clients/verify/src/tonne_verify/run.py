@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tonne_verify.download import address_of_issuer, fetch
 from tonne_verify.errors import NotProven
+from tonne_verify.files import list_files, read_bytes
 from tonne_verify.issuer import CredentialKey, DocumentCertificate, Issuer, IssuerLog
+from tonne_verify.ledger import Ledger
 from tonne_verify.monitor import AuditOptions, audit
-from tonne_verify.pdf import MAX_PDF_SIZE
 from tonne_verify.policy import Policy
-from tonne_verify.report import ExitCode, Report, Results
+from tonne_verify.report import ExitCode, Report, Results, Verdict
 from tonne_verify.trust import add_trust, load_policy, own_policy
-from tonne_verify.verify_file import verify_file
+from tonne_verify.verify_file import Trust, verify_file
 
 Echo = Callable[[str], None]
 AUDIT_RESULTS = Results(
@@ -44,7 +45,10 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
     except NotProven as error:
         echo(json.dumps({"error": str(error)}) if options.as_json else printable(str(error)))
         return ExitCode.UNREADABLE
-    reports = [_verify(path, issuer, policy, online=options.online) for path in files]
+    trust = Trust(issuer, policy, options.online)
+    reports = [_verify(name, read, trust) for path in files for name, read in list_files(path)]
+    if len([each for each in reports if each.entries]) > 1:
+        reports.append(_compare(reports, policy))
     if options.as_json:
         echo(json.dumps([each.to_json() for each in reports], indent=2, ensure_ascii=False))
     else:
@@ -74,22 +78,32 @@ def run_trust(kind: str, vkey: str, url: str | None, path: Path | None, echo: Ec
     return ExitCode.PROVEN
 
 
-def _verify(path: Path, issuer: Issuer, policy: Policy, *, online: bool) -> Report:
+def _verify(name: str, read: Callable[[], bytes], trust: Trust) -> Report:
     try:
-        return verify_file(str(path), read_bytes(path), issuer, policy, online=online)
+        return verify_file(name, read(), trust.issuer, trust.policy, online=trust.online)
     except NotProven as error:
-        return Report(str(path), unreadable=str(error))
+        return Report(name, unreadable=str(error))
 
 
-def read_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_PDF_SIZE + 1)
-    except OSError as error:
-        raise NotProven(f"{path} cannot be read: {error.strerror}.") from None
-    if len(data) > MAX_PDF_SIZE:
-        raise NotProven(f"{path} is larger than {MAX_PDF_SIZE // 1_000_000} MB.")
-    return data
+def _compare(reports: Sequence[Report], policy: Policy) -> Report:
+    """What the log states about all files together."""
+    together = Report("All files together", policy=policy.name)
+    ledgers: dict[str, Ledger] = {}
+    for report in reports:
+        for entry in report.entries:
+            mode = str(entry.opening.statement["mode"])
+            ledgers.setdefault(mode, Ledger()).add_entry(report.file, entry)
+    for mode, ledger in sorted(ledgers.items()):
+        together.facts += [total if mode == "live" else f"Test: {total}" for total in ledger.totals()]
+        for sentence in ledger.find_ended():
+            together.add("status", Verdict.FAILS, sentence)
+        conflicts = ledger.find_conflicts()
+        for sentence in conflicts:
+            together.add("count", Verdict.FAILS, sentence)
+        if not conflicts:
+            sentence = f"Certificates: {len(ledger.counted)}. Together they do not count a tonne twice."
+            together.add("count", Verdict.HOLDS, sentence)
+    return together
 
 
 def update_issuer(known: Issuer) -> Issuer:

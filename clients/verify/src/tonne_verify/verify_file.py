@@ -14,7 +14,7 @@ from tonne_verify.openings import StatementKind
 from tonne_verify.openings_list import read_openings, verify_openings
 from tonne_verify.pdf import check_pdf, read_attachments
 from tonne_verify.policy import Policy
-from tonne_verify.policy_check import TEST_MODE, check_policy
+from tonne_verify.policy_check import TEST_MODE, add_uncounted, check_policy
 from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
@@ -152,6 +152,7 @@ def _verify_log(
     )
     if entries is None:
         return []
+    report.entries += entries
     subject: Json = document["credentialSubject"]
     retirements = [each for each in entries if each.kind is StatementKind.RETIREMENT]
     report.attempt(
@@ -159,11 +160,12 @@ def _verify_log(
         lambda: check_agreement(document, entries[0].opening),
         lambda _: "Number, quantity, lines and serial numbers are the same in the credential and in the log.",
     )
-    report.attempt(
+    uncounted = report.attempt(
         "retirements",
         lambda: check_quantities(subject, [each.facts for each in retirements]),
         lambda _: f"The lines add up, and the log has the retirement of each: {len(retirements)} in all.",
     )
+    add_uncounted(report, uncounted or ())
     if entries[0].opening.names_erased:
         report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
     check_policy(report, entries, trust.policy)

@@ -1,0 +1,183 @@
+"""What the dishonest seller says, and what somebody honest would say in the same situation.
+
+`python -m tests.verify.lies FOLDER` writes each lie as files, an honest twin of each, and `lies.json`, which says how
+each must be told.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.verify.dishonest_seller import (
+    SERIAL,
+    Certificate,
+    Json,
+    Retirement,
+    credential,
+    issuer_file,
+    key,
+    openings_of,
+    policy,
+    publish,
+)
+
+
+@dataclass(frozen=True)
+class Lie:
+    """The files of the lie, and those of somebody honest in the same situation."""
+
+    code: int
+    sentence: str
+    files: Sequence[Certificate | Json]
+    twin: Sequence[Certificate | Json]
+    issuer: Json = field(default_factory=issuer_file)
+    options: Sequence[str] = ()
+
+
+HONEST = Certificate()
+OTHER = Certificate(number="EEEE-FFFF-GGGG-HHHH", retirements=(Retirement(19, 20, parcel="par_2"),))
+
+
+def changed(made: Certificate, **changes: Any) -> Certificate:
+    return dataclasses.replace(made, **changes)
+
+
+def listed(*made: Certificate) -> Json:
+    """What a Sustainability page publishes of its certificates."""
+    data = [{"number": each.number, "evidence": publish(openings_of(each), each, key("log"))} for each in made]
+    return {"data": data, "has_more": False, "next_cursor": None}
+
+
+def lies() -> dict[str, Lie]:
+    return {**lies_about_the_log(), **lies_about_tonnes(), **lies_of_several_files()}
+
+
+def lies_about_the_log() -> dict[str, Lie]:
+    ended = "2024-06-01T00:00:00Z"
+    withdrawn = (("certificate.withdrawn", {"number": HONEST.number}, ended),)
+    replaced = (("certificate.replaced", {"number": HONEST.number, "replaced_by": OTHER.number}, ended),)
+    return {
+        "never_logged": Lie(3, "no proof that it is in the log", [changed(HONEST, logged=False)], [HONEST]),
+        "not_cosigned": Lie(3, "there is none", [changed(HONEST, cosigned_at=None)], [HONEST]),
+        "invented_witness": Lie(3, "only the seller names this key", [changed(HONEST, witness="invented")], [HONEST]),
+        "famous_name": Lie(3, "not by the key that you trust", [changed(HONEST, witness="impostor")], [HONEST]),
+        "test": Lie(4, "no credits were retired", [changed(HONEST, mode="test")], [HONEST]),
+        "withdrawn": Lie(1, f"withdrawn at {ended}", [changed(HONEST, later=withdrawn)], [HONEST]),
+        "replaced": Lie(1, f"replaced this one, at {ended}", [changed(HONEST, later=replaced)], [HONEST]),
+        "says_live_but_logs_test": Lie(
+            1, "`mode` is 'live'", [changed(HONEST, mode="test", contradiction=(("mode", "live"),))], [HONEST]
+        ),
+        "says_more_than_it_logs": Lie(
+            1, "`total_quantity` is '2000'", [changed(HONEST, contradiction=(("total_quantity", "2000"),))], [HONEST]
+        ),
+    }
+
+
+def lies_about_tonnes() -> dict[str, Lie]:
+    thousand = Retirement(retired="1000", claimed="1000")
+    real_thousand = Retirement(17, 1016, "1000", "1000")
+    overlap = (Retirement(1, 100, "100", "100"), Retirement(51, 150, "100", "100", parcel="par_2"))
+    apart = (overlap[0], Retirement(101, 200, "100", "100", parcel="par_2"))
+    kilograms = Retirement(1, 3000, "3000", "3000", serial="ISO-1-BSTORE-GBR-F5X7-2024-{}-{}", registry="isometric")
+    three = dataclasses.replace(kilograms, retired="3", claimed="3")
+    plain = Retirement(retired="3", claimed="3", serial="BLOCK 7 {}\u2013{}", registry="small registry")
+    real_plain = dataclasses.replace(plain, last=19)
+    return {
+        "thousand_tonnes_of_two": Lie(
+            1,
+            "has 2 t, not the 1000 t",
+            [changed(HONEST, total="1000", retirements=(thousand,))],
+            [changed(HONEST, total="1000", retirements=(real_thousand,))],
+        ),
+        "kilograms_as_tonnes": Lie(
+            1,
+            "has 3 t, not the 3000 t",
+            [changed(HONEST, total="3000", retirements=(kilograms,))],
+            [changed(HONEST, total="3", retirements=(three,))],
+        ),
+        "more_than_the_units_of_a_small_registry": Lie(
+            1,
+            "has 2 t, not the 3 t",
+            [changed(HONEST, total="3", retirements=(plain,))],
+            [changed(HONEST, total="3", retirements=(real_plain,))],
+        ),
+        "serial_of_no_form": Lie(
+            3,
+            "its tonnes were not counted",
+            [changed(HONEST, retirements=(dataclasses.replace(plain, retired="2", claimed="2", serial="a few"),))],
+            [changed(HONEST, retirements=(dataclasses.replace(plain, retired="2", claimed="2"),))],
+        ),
+        "overlap_in_one_certificate": Lie(
+            1,
+            "overlap: a tonne is counted twice",
+            [changed(HONEST, total="200", retirements=overlap)],
+            [changed(HONEST, total="200", retirements=apart)],
+        ),
+        "more_than_was_retired": Lie(
+            1,
+            "more tonnes of",
+            [changed(HONEST, total="2", retirements=(Retirement(retired="1"),))],
+            [changed(HONEST, total="1", retirements=(Retirement(retired="1", claimed="1"),))],
+        ),
+        "lines_that_do_not_add_up": Lie(1, "do not add up", [changed(HONEST, total="3")], [HONEST]),
+    }
+
+
+def lies_of_several_files() -> dict[str, Lie]:
+    same = changed(OTHER, retirements=HONEST.retirements)
+    # A unit of two tonnes that two customers share.
+    one, other = (Retirement(claimed=each) for each in ("1.5", "0.5"))
+    shares = [changed(HONEST, total="1.5", retirements=(one,)), changed(OTHER, total="0.5", retirements=(other,))]
+    greedy = [shares[0], changed(OTHER, total="0.6", retirements=(Retirement(claimed="0.6"),))]
+    spelt = Retirement(18, 19, parcel="par_2", serial=SERIAL.replace("-", "\u2013").lower(), registry="VCS")
+    revised = Retirement(19, 20, parcel="par_1", revision=2)
+    replacing = changed(OTHER, replaces=HONEST.number, retirements=HONEST.retirements)
+    return {
+        "one_retirement_twice": Lie(1, "a tonne is counted twice", [HONEST, same], [HONEST, OTHER]),
+        "shares_above_the_unit": Lie(1, "2.1 t of", greedy, shares),
+        "overlap_in_other_spelling": Lie(
+            1, "overlap: a tonne is counted twice", [HONEST, changed(OTHER, retirements=(spelt,))], [HONEST, OTHER]
+        ),
+        "overlap_in_a_list": Lie(
+            1,
+            "overlap: a tonne is counted twice",
+            [listed(HONEST, changed(OTHER, retirements=(Retirement(18, 19, parcel="par_2"),)))],
+            [listed(HONEST, OTHER)],
+        ),
+        "a_list_and_a_file": Lie(1, "a tonne is counted twice", [listed(HONEST), same], [listed(HONEST), OTHER]),
+        "one_number_two_statements": Lie(
+            1,
+            "has two statements that differ",
+            [HONEST, changed(OTHER, number=HONEST.number)],
+            [HONEST, HONEST],
+        ),
+        "revised_after_it_was_stated": Lie(
+            1, "was revised in", [HONEST, changed(OTHER, retirements=(revised,))], [HONEST, OTHER]
+        ),
+        "replaced_and_counted": Lie(
+            1, "was replaced by EEEE-FFFF-GGGG-HHHH on 2024-05-04", [HONEST, replacing], [replacing]
+        ),
+    }
+
+
+def write(folder: Path) -> None:
+    found = {}
+    (folder / "policy").write_text(policy())
+    for name, lie in lies().items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "issuer.json").write_text(json.dumps(lie.issuer))
+        for kind, files in (("lie", lie.files), ("twin", lie.twin)):
+            (folder / name / kind).mkdir()
+            for index, made in enumerate(files):
+                document = credential(made) if isinstance(made, Certificate) else made
+                (folder / name / kind / f"{index}.json").write_text(json.dumps(document))
+        found[name] = {"code": lie.code, "sentence": lie.sentence, "options": list(lie.options)}
+    (folder / "lies.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
