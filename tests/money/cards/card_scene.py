@@ -27,7 +27,7 @@ from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
 from tonne.money.invoices.cancel_order import cancel_order
-from tonne.money.invoices.store import have_invoices
+from tonne.money.invoices.card_payment.take_collections import TakeCollections
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, Scope
 from tonne.selling.orders.model import Order
@@ -139,7 +139,12 @@ class CardScene(Scene):
 
     def another_worker(self) -> ChargeCards:
         return ChargeCards(
-            self.database, self.clock, self.gateways, Mode.TEST, RetrySchedule(self.settings), have_invoices
+            self.database,
+            self.clock,
+            self.gateways,
+            Mode.TEST,
+            RetrySchedule(self.settings),
+            TakeCollections(self.settings),
         )
 
     async def wait_for_helpers(self) -> None:

@@ -13,7 +13,7 @@ from tonne.money.cards.charges import open_charges
 from tonne.money.cards.gateways.card import ChargeRequest, HostedPage, PaymentPage
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.model import RetrySchedule
-from tonne.money.invoices.store import have_invoices
+from tonne.money.invoices.card_payment.take_collections import TakeCollections
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.values.context import Mode, replace
 from tonne.selling.catalogue.prices.price import PriceRequest
@@ -50,7 +50,12 @@ class PageScene(CardScene):
 
     def another_worker(self) -> ChargeCards:
         return ChargeCards(
-            self.database, self.clock, self.gateways, Mode.LIVE, RetrySchedule(self.settings), have_invoices
+            self.database,
+            self.clock,
+            self.gateways,
+            Mode.LIVE,
+            RetrySchedule(self.settings),
+            TakeCollections(self.settings),
         )
 
     async def begin(self) -> tuple[Order, ChargeRequest]:

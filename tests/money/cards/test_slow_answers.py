@@ -18,7 +18,7 @@ from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_stripe import StripeCardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards import stored_card_store
-from tonne.money.invoices.store import have_invoices
+from tonne.money.invoices.card_payment.take_collections import TakeCollections
 from tonne.platform.values.context import Mode
 from tonne.selling.orders.model import Order
 
@@ -33,7 +33,12 @@ class SlowScene(CardScene):
         self.is_released = asyncio.Event()
         self.gateways = {"stripe": gateway}
         self.worker = ChargeCards(
-            self.database, self.clock, self.gateways, Mode.LIVE, RetrySchedule(self.settings), have_invoices
+            self.database,
+            self.clock,
+            self.gateways,
+            Mode.LIVE,
+            RetrySchedule(self.settings),
+            TakeCollections(self.settings),
         )
         stripe_api.respond_with(self.answer)
 

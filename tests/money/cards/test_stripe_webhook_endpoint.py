@@ -26,7 +26,7 @@ from tonne.money.cards.charge_cards import ChargeCards
 from tonne.money.cards.gateways.card import StoredCard
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.cards.stored_cards.stored_cards import describe_card, store_card
-from tonne.money.invoices.store import have_invoices
+from tonne.money.invoices.card_payment.take_collections import TakeCollections
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
@@ -72,7 +72,12 @@ class LiveScene(CardScene):
     def at_stripe(self, subject: StripeUnderTest) -> None:
         self.gateways = {"stripe": subject.gateway}
         self.worker = ChargeCards(
-            self.database, self.clock, self.gateways, Mode.LIVE, RetrySchedule(self.settings), have_invoices
+            self.database,
+            self.clock,
+            self.gateways,
+            Mode.LIVE,
+            RetrySchedule(self.settings),
+            TakeCollections(self.settings),
         )
         self.refunds = RefundJobs(self.database, self.gateways, self.clock, RetrySchedule(self.settings))
 

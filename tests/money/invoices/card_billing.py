@@ -39,7 +39,9 @@ class CardBilling(CardScene):
         self.mail_problems = MailCardProblems(*parts, services.box)
 
     def another_charger(self) -> ChargeInvoices:
-        return ChargeInvoices(self.database, self.clock, self.gateways, Mode.TEST, RetrySchedule(self.settings))
+        return ChargeInvoices(
+            self.database, self.clock, self.settings, self.gateways, Mode.TEST, RetrySchedule(self.settings)
+        )
 
     async def open(self, number: str | None = GOOD, **billing: Any) -> None:
         """Bill the account monthly, or as `BillingChange` says, and let this card pay."""

@@ -345,3 +345,24 @@ async def test_a_declined_card_is_not_trusted_with_another_number(shop: SmallOrd
     order = await shop.parcel()
     await shop.run()
     assert await _state(shop, order) == ("placed", UNPAID, None)
+
+
+async def test_a_declined_charge_of_two_collections_is_repeated(shop: SmallOrders) -> None:
+    await shop.prove()
+    shop.clock.advance(hours=1)
+    await shop.parcel()
+    await shop.run()
+    await shop.run_at(2026, 2, 2)
+    for _ in range(2):
+        await shop.parcel(LARGEST)
+    await shop.run()
+    shop.stripe.is_declining = True
+    await shop.run_at(2026, 3, 1, 0, 16)
+    assert len(await shop.open_invoices()) == 2
+    shop.stripe.is_declining = False
+    shop.clock.now += RETRIES[0]
+    await shop.run()
+    assert await shop.open_invoices() == []
+    assert len(shop.captured) == 2
+    await shop.post_entries()
+    await shop.check_invariants()

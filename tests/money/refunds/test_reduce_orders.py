@@ -99,7 +99,7 @@ class WindowScene(DocumentsScene):
         """Until nothing is due: invoices, charges and documents."""
         await self.bill()
         schedule = RetrySchedule(self.settings)
-        charge = ChargeInvoices(self.database, self.clock, self.gateways, Mode.TEST, schedule)
+        charge = ChargeInvoices(self.database, self.clock, self.settings, self.gateways, Mode.TEST, schedule)
         await self.run_jobs(self.worker, charge)
         await self.issue()
 

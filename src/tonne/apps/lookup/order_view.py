@@ -20,7 +20,7 @@ from tonne.money.cards.timeline import charge_timeline
 from tonne.money.invoices import timeline
 from tonne.money.invoices.issuing.billing_store import find_waiting
 from tonne.money.invoices.issuing.collect_orders import is_above_credit_limit
-from tonne.money.invoices.issuing.issue_invoices import find_held_back
+from tonne.money.invoices.issuing.issue_each import find_held_back
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.store import find_invoice
 from tonne.money.receipts.expected_completion import Expectation, expected_completion

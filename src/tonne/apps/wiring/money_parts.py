@@ -10,6 +10,7 @@ from tonne.money.cards.stored_cards.card_page import CardPage, UpdateCard
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
 from tonne.money.cards.stored_cards.stored_cards import RemoveClosedCards
 from tonne.money.invoices.card_payment.jobs import invoice_charge_jobs
+from tonne.money.invoices.card_payment.take_collections import TakeCollections
 from tonne.money.invoices.credit_notes.endpoints import CreditNoteEndpoints
 from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
 from tonne.money.invoices.einvoices.network import network_of
@@ -37,9 +38,10 @@ class MoneyParts(SupplyParts):
         self.card_gateways = card_gateways(database, settings, self.gateway_meter, self.hold)
         schedule = RetrySchedule(settings)
         self.charge_cards = {
-            mode: ChargeCards(database, clock, self.card_gateways, mode, schedule, have_invoices) for mode in Mode
+            mode: ChargeCards(database, clock, self.card_gateways, mode, schedule, TakeCollections(settings))
+            for mode in Mode
         }
-        self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, schedule)
+        self.invoice_charge_jobs = invoice_charge_jobs(database, self.card_gateways, clock, settings)
         self.refund_jobs = refund_jobs(database, self.card_gateways, clock, schedule)
         self.refunds = RefundEndpoints(database, clock=clock, settings=settings, notifier=self.notifier)
         self.remove_closed_cards = RemoveClosedCards(database, clock, self.card_gateways)

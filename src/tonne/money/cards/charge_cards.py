@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct, field
 
 from tonne.money.cards.charge_store import claim_pending, read_chargeable
-from tonne.money.cards.charges import FindBilled, OpenedCharges, open_charges, settle_charges
+from tonne.money.cards.charges import BillBefore, OpenedCharges, open_charges, settle_charges
 from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, HostedPage
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.batches import RowJob, run_leased
@@ -113,7 +113,7 @@ class ChargeCards(RowJob, frozen=True):
     gateways: Mapping[str, CardGateway]
     mode: Mode
     schedule: RetrySchedule
-    find_billed: FindBilled
+    bill: BillBefore
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
     # Settle what the gateway had not answered when `run_once` returned.
     _late: set[asyncio.Task[None]] = field(default_factory=set)
@@ -186,7 +186,7 @@ class ChargeCards(RowJob, frozen=True):
     async def _open(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> OpenedCharges:
         orders = await read_chargeable(tx, keys)
         unsure = [order.key for order in orders if order.may_be_billed]
-        billed = await self.find_billed(tx, unsure) if unsure else set()
+        billed = await self.bill(tx, unsure, now) if unsure else set()
         return await open_charges(tx, orders, now, now + self.schedule.lease(), billed=billed)
 
     async def call_gateways(self, batch: OpenedCharges) -> ChargeResults:

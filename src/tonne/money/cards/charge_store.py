@@ -78,7 +78,7 @@ class ChargeableOrder(Struct, frozen=True, kw_only=True):
     attempts: int
     has_open_charge: bool
     is_untaxed: bool = False
-    # Some orders of the account are on an invoice that its card pays.
+    # Other orders of the account are billed together, or were.
     may_be_billed: bool = False
 
     @property
@@ -95,7 +95,12 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.total_cost_minor + coalesce(orders.tax_minor, 0) AS amount_due_minor,
        card.gateway, card.customer, card.method, charged.attempts, charged.has_open_charge,
        orders.tax_minor IS NULL AS is_untaxed,
-       EXISTS (SELECT FROM card_invoices billed WHERE billed.account_id = orders.account_id) AS may_be_billed
+       EXISTS (SELECT FROM card_invoices billed WHERE billed.account_id = orders.account_id)
+           OR EXISTS (SELECT FROM orders other WHERE other.account_id = orders.account_id
+                        AND other.tax_minor IS NULL AND other.status = 'placed')
+           OR EXISTS (SELECT FROM orders other WHERE other.account_id = orders.account_id
+                        AND other.payment_state = 'unpaid' AND other.status IN ('paid', 'retiring', 'complete'))
+           AS may_be_billed
 FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
 JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
 LEFT JOIN account_cards card ON card.account_id = orders.account_id

@@ -90,6 +90,12 @@ class FindBilled(Protocol):
     async def __call__(self, tx: Connection, keys: Sequence[OrderKey]) -> set[str]: ...
 
 
+class BillBefore(Protocol):
+    """The ids of those orders that are on an invoice, or that it bills now because others are charged with them."""
+
+    async def __call__(self, tx: Connection, keys: Sequence[OrderKey], now: datetime) -> set[str]: ...
+
+
 async def open_charges(
     tx: Connection,
     orders: Sequence[ChargeableOrder],

@@ -51,18 +51,24 @@ async def claim_card_invoices(
 
 
 SCHEDULE_INVOICES = """
-UPDATE card_invoices SET next_attempt_at = $2, is_given_up = $3 WHERE invoice_id = ANY ($1::text[])
+UPDATE card_invoices SET next_attempt_at = $2, is_given_up = $3, retry_at = CASE WHEN $4 THEN $2::timestamptz END
+WHERE invoice_id = ANY ($1::text[])
 """
 
 
 async def schedule_invoices_any_account(
-    tx: Connection, invoice_ids: Collection[str], at: datetime | None, *, is_given_up: bool = False
+    tx: Connection,
+    invoice_ids: Collection[str],
+    at: datetime | None,
+    *,
+    is_given_up: bool = False,
+    is_retry: bool = False,
 ) -> None:
     """When the card is charged for invoices; None: not until something makes them due.
 
-    `is_given_up`: only another card is charged.
+    `is_given_up`: only another card is charged. `is_retry`: nothing else makes them due before.
     """
-    await tx.execute(SCHEDULE_INVOICES, list(invoice_ids), at, is_given_up)
+    await tx.execute(SCHEDULE_INVOICES, list(invoice_ids), at, is_given_up, is_retry)
 
 
 IS_DUE = "SELECT next_attempt_at <= $2 FROM card_invoices WHERE invoice_id = $1"
@@ -217,7 +223,7 @@ async def count_invoice_tries_any_account(tx: Connection, invoice_id: str) -> Tr
 
 # Those whose card was declined: others are charged at their own time.
 MAKE_DECLINED_DUE = """
-UPDATE card_invoices SET next_attempt_at = $2, is_given_up = false
+UPDATE card_invoices SET next_attempt_at = $2, is_given_up = false, retry_at = NULL
 WHERE account_id = $1 AND (is_given_up OR next_attempt_at > $2 AND EXISTS (
     SELECT FROM charge_invoices document
     JOIN charges ON charges.id = document.charge_id

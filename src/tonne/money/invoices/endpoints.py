@@ -12,7 +12,7 @@ from tonne.money.invoices.errors import InvoiceNotAvailable, InvoiceNotOpen, Ord
 from tonne.money.invoices.issuing.billed_order_store import bills_others
 from tonne.money.invoices.issuing.billing_store import find_waiting
 from tonne.money.invoices.issuing.due_document_store import HeldBy, find_due_document
-from tonne.money.invoices.issuing.issue_invoices import find_held_back
+from tonne.money.invoices.issuing.issue_each import find_held_back
 from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.originals.respond import FORMAT, ORIGINAL, original_response
 from tonne.money.invoices.settle_invoice import settle_test_invoice

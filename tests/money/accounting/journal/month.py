@@ -123,7 +123,11 @@ class Month(Scene):
         await self.rng.choice(self.steps)()
 
     async def order_by_card(self) -> None:
-        await self._order(self.card)
+        """Also too little for a card: then it is collected, and often a later one takes it with it."""
+        if self.rng.random() < 0.3:
+            self.orders.append(await self.place_order(self.card, value_minor=self.rng.randint(3, 49)))
+        else:
+            await self._order(self.card)
 
     async def order_by_invoice(self) -> None:
         await self._order(self.live)

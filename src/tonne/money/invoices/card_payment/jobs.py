@@ -6,6 +6,7 @@ from tonne.money.cards.gateways.card import CardGateway
 from tonne.money.cards.model import RetrySchedule
 from tonne.money.invoices.card_payment.settle_card_invoice import ChargeInvoices
 from tonne.platform.db.database import Database
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode
 
 
@@ -13,12 +14,12 @@ def invoice_charge_jobs(
     database: Database,
     gateways: Mapping[str, CardGateway],
     clock: Clock,
-    schedule: RetrySchedule,
+    settings: Settings,
 ) -> dict[str, Callable[[], Awaitable[bool]]]:
     """By name, one for each mode."""
 
     def job(mode: Mode) -> Callable[[], Awaitable[bool]]:
-        return ChargeInvoices(database, clock, gateways, mode, schedule).run_once
+        return ChargeInvoices(database, clock, settings, gateways, mode, RetrySchedule(settings)).run_once
 
     return {
         "charge_live_invoices": job(Mode.LIVE),

@@ -51,9 +51,9 @@ async def open_invoice_charge(
     card: StoredCard | None = None,
     has_minimum: bool | None = None,
 ) -> ChargeAttempt | None:
-    """Record a charge for what is due, with other collections of the account. From then on the charge is due.
+    """Record a charge for what is due, with the collections of the account. From then on the charge is due.
 
-    None if the invoice is closed, or a charge has the money or may have it. Collections wait for others while they are
+    None if the invoice is closed, or a charge has the money or may have it. A collection waits for others while all are
     below what a card can be charged: `has_minimum`, by default in live mode. After `held_until` a worker looks the
     charge up.
     """
@@ -65,11 +65,13 @@ async def open_invoice_charge(
         await _round_down(tx, invoice, by=ACTOR.at(now))
     # The credit notes of the rounding have reduced what is due, or have cancelled an invoice.
     invoices = await _lock_open(tx, ids)
-    if not any(invoice.id == invoice_id for invoice in invoices):
+    asked = next((invoice for invoice in invoices if invoice.id == invoice_id), None)
+    if asked is None:
         await schedule_invoices_any_account(tx, [invoice_id], None)
         return None
     if collected:
         has_minimum = card_invoice.scope.mode is Mode.LIVE if has_minimum is None else has_minimum
+        has_minimum = has_minimum and asked.billing is InvoiceBilling.COLLECTED
         if has_minimum and sum(each.due_minor for each in invoices) < minimum_charge(invoices[0].currency):
             ends_at = next(each.ends_at for each in collected if each.invoice_id == invoice_id)
             await schedule_invoices_any_account(tx, [invoice_id], ends_at)
@@ -91,7 +93,10 @@ async def open_invoice_charge(
         for invoice in sorted(invoices, key=lambda each: each.number)
     ]
     attempt = await insert_invoice_charge(tx, card_invoice.scope, debts, card=card, now=now, held_until=held_until)
-    await schedule_invoices_any_account(tx, ids, None)
+    if attempt is not None:
+        await schedule_invoices_any_account(tx, ids, None)
+    elif await has_open_charge_any_account(tx, [invoice_id]):
+        await schedule_invoices_any_account(tx, [invoice_id], None)
     return attempt
 
 

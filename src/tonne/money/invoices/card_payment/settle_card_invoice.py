@@ -30,6 +30,7 @@ from tonne.money.cards.stored_cards.card_link_store import note_problems
 from tonne.money.invoices import store
 from tonne.money.invoices.card_payment.collection_store import list_undelivered_any_account
 from tonne.money.invoices.card_payment.pay_by_card import ACTOR, open_invoice_charge
+from tonne.money.invoices.card_payment.take_collections import bill_collection
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_orders
 from tonne.money.invoices.errors import InvoiceNotOpen, OrderPaidByCard
@@ -48,7 +49,7 @@ from tonne.money.invoices.settle_invoice import (
     settle_invoice,
 )
 from tonne.money.invoices.store import find_invoices_any_account
-from tonne.platform.db.batches import RowJob, run_each
+from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
@@ -152,7 +153,7 @@ async def _plan_retry(
         await note_problems(tx, [scope], now)
     if delay is not None:
         due_at = now + delay if await store.advances_by_itself(tx, scope) else None
-        await schedule_invoices_any_account(tx, [invoice.id for invoice in invoices], due_at)
+        await schedule_invoices_any_account(tx, [invoice.id for invoice in invoices], due_at, is_retry=True)
         return
     named = ", ".join(invoice.reference for invoice in invoices)
     reason = f"Invoice {named} could not be charged. {explain_decline(update.code)}"
@@ -247,9 +248,10 @@ async def _open(
 
 
 async def open_or_close(
-    tx: Connection, card_invoice: CardInvoice, *, now: datetime, held_until: datetime
+    tx: Connection, card_invoice: CardInvoice, settings: Settings, *, now: datetime, held_until: datetime
 ) -> ChargeAttempt | None:
     """Open the charge of an invoice, or close what is too little for a charge and was not joined by enough others."""
+    await bill_collection(tx, card_invoice, settings, now)
     attempt = await open_invoice_charge(tx, card_invoice, now=now, held_until=held_until)
     if await is_due_any_account(tx, card_invoice, now):
         [invoice] = await store.lock_invoices_any_account(tx, [card_invoice.invoice_id])
@@ -265,7 +267,7 @@ CONCURRENCY = 8
 _log = structlog.get_logger()
 
 
-class ChargeInvoices(RowJob, frozen=True):
+class ChargeInvoices(RowJobWithSettings, frozen=True):
     """A worker job, one per mode. The steps are those of `ChargeCards`.
 
     A charge is recorded before the gateway is called, and looked up before it is sent again, so a crash after any step
@@ -300,7 +302,7 @@ class ChargeInvoices(RowJob, frozen=True):
         async def open_one(invoice: invoice_charge_store.CardInvoice) -> None:
             now = self.clock()
             attempt = await self.database.commit(
-                open_or_close, invoice, now=now, held_until=now + self.schedule.lease()
+                open_or_close, invoice, self.settings, now=now, held_until=now + self.schedule.lease()
             )
             if attempt is not None:
                 opened.append(attempt)

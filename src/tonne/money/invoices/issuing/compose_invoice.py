@@ -23,6 +23,7 @@ from tonne.money.invoices.tax_documents import DocumentKind, reference_in
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, format_money, format_tonnes
 from tonne.platform.values.context import Mode, new_id
+from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.model import Order
 
@@ -56,7 +57,8 @@ def compose_invoice(
     if total_minor is None:
         raise LookupError(f"order {order.id} has no price")
     kind = DocumentKind.INVOICE if prepaid is None else prepaid.kind
-    due_on = issued_on + timedelta(days=0 if prepaid else settings.invoice_due_days)
+    is_by_card = order.payment_method is PaymentMethod.CARD
+    due_on = issued_on + timedelta(days=0 if is_by_card else settings.invoice_due_days)
     record = _record_of(
         order,
         organisation,
@@ -105,6 +107,7 @@ def _record_of(
     priced, currency = order.priced, order.currency
     if priced is None:
         raise LookupError(f"order {order.id} has no price")
+    is_by_card = order.payment_method is PaymentMethod.CARD
     terms, tax_minor = TaxTerms(order.tax.treatment, order.tax.rate), order.tax.tax_minor or 0
     treatment: Treatment = terms.treatment.value
     part = terms, priced.total_cost_minor, tax_minor
@@ -133,8 +136,8 @@ def _record_of(
         lines=lines,
         fee=InvoiceFee(FEE_LABEL, format_money(priced.commission_minor, currency), treatment, rate),
         total=format_money(priced.total_cost_minor + tax_minor, currency),
-        bank=NO_BANK if prepaid else bank_of(settings, currency),
-        paid_by_card=prepaid is not None,
+        bank=NO_BANK if is_by_card else bank_of(settings, currency),
+        paid_by_card=is_by_card,
         paid_on=None if prepaid is None else prepaid.paid_at.astimezone(UTC).date().isoformat(),
         document=DocumentKind.INVOICE.value if prepaid is None else prepaid.kind.value,
         reference=number,

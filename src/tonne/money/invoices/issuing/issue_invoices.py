@@ -18,7 +18,7 @@ from tonne.money.invoices.documents.consolidated import (
     compose_consolidated,
     divide_sums,
 )
-from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts, held_back_by
+from tonne.money.invoices.documents.held_back import KnownFacts, held_back_by
 from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate
 from tonne.money.invoices.invoice_events import ISSUED, record_invoices
 from tonne.money.invoices.issuing import billing_store
@@ -34,10 +34,10 @@ from tonne.money.invoices.issuing.collect_orders import (
     put_off,
     start_of_month,
 )
-from tonne.money.invoices.issuing.compose_invoice import compose_invoice
+from tonne.money.invoices.issuing.issue_each import issue_each, list_lacking, read_facts
 from tonne.money.invoices.issuing.joining_store import list_to_join_any_account, set_joining
 from tonne.money.invoices.issuing.small_orders import fulfil_first
-from tonne.money.invoices.model import BilledOrganisation, Invoice, InvoiceBilling, billed_order, own_reference
+from tonne.money.invoices.model import Invoice, InvoiceBilling
 from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
 from tonne.platform.db.batches import RETRY_AFTER, RowJobWithSettings, run_claimed, run_each
 from tonne.platform.db.database import Connection
@@ -47,7 +47,6 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import charge_unit, minimum_charge
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
-from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import BilledShare, Transitions, move_orders, show_billed, with_payment
@@ -107,14 +106,8 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     billing = await find_billing_settings(tx, owed)
     together = [order for order in owed if is_billed_together(order) and order.id not in invoiced]
     billed = [order for order in owed if order not in together and order.id not in invoiced]
-    ids = sorted({order.scope.organisation_id for order in billed})
-    organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
-    rates = await find_home_rates(tx, [order.currency for order in billed], settings, now)
-    lacking = {
-        order.id: lacks
-        for order in billed
-        if (lacks := _held_back_by(order, organisations[order.scope.organisation_id], settings, rates, now))
-    }
+    facts = await read_facts(tx, billed, settings, now)
+    lacking = list_lacking(billed, facts, settings, now)
     held_back = [order for order in billed if order.id in lacking]
     if held_back:
         missing = sorted({name for lacks in lacking.values() for name in lacks.missing})
@@ -129,7 +122,8 @@ async def issue_invoices(tx: Connection, orders: Sequence[Order], settings: Sett
     waiting = [each.steps[-1] for each in fulfilled if each.steps[-1].is_in_window(now)]
     await put_off(tx, waiting)
     await collect_orders(tx, together, billing, now, service=settings)
-    if await _issue_each(tx, billed, organisations, settings, now, rates=rates):
+    issued = await issue_each(tx, billed, facts, settings, now)
+    if issued and await record_invoices(tx, issued, ISSUED, now):
         # The commit would lock the streams of the invoices after those of the orders that move.
         await lock_streams(tx, [Stream(order.scope.organisation_id, order.scope.mode) for order in orders])
     moves = [Transitions(order, [with_payment(order, now)], order.due_at(now)) for order in free]
@@ -148,58 +142,6 @@ def _with_hold(owed: Sequence[Order], granted: Sequence[Transitions], reasons: M
         for order in owed
         if order.id not in moved and order.hold_reason is not reasons.get(order.id)
     ]
-
-
-async def _issue_each(
-    tx: Connection,
-    orders: Sequence[Order],
-    organisations: Mapping[str, BilledOrganisation],
-    settings: Settings,
-    now: datetime,
-    *,
-    rates: Mapping[str, HomeRate],
-) -> bool:
-    """Whether events of the invoices were recorded."""
-    if not orders:
-        return False
-    clients = await invoice_store.find_client_names_any_account(tx, [order.scope.account_id for order in orders])
-    settings = await approved_settings(tx, settings)
-    first, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, orders[0].scope.mode, len(orders), now)
-    invoices = [
-        compose_invoice(
-            order,
-            number,
-            organisations[order.scope.organisation_id],
-            settings,
-            issued_on,
-            client_name=clients.get(order.scope.account_id),
-            home_rate=rates.get(order.currency),
-        )
-        for number, order in enumerate(orders, start=first)
-    ]
-    await invoice_store.insert_invoices(tx, invoices, now)
-    pairs = zip(invoices, orders, strict=True)
-    await insert_billed_orders(tx, [billed_order(invoice, order) for invoice, order in pairs])
-    return await record_invoices(tx, invoices, ISSUED, now)
-
-
-async def find_held_back(connection: Connection, order: Order, settings: Settings, now: datetime) -> HeldBack:
-    """What the invoice of this order, which has none yet, waits for. False if it does not wait."""
-    if order.status is not OrderStatus.PLACED or order.payment_method is not PaymentMethod.INVOICE:
-        return HeldBack()
-    organisation = await invoice_store.find_billed_organisation(connection, order.scope.organisation_id)
-    rates = await find_home_rates(connection, [order.currency], settings, now)
-    return _held_back_by(order, organisation, settings, rates, now)
-
-
-def _held_back_by(
-    order: Order, organisation: BilledOrganisation, settings: Settings, rates: Mapping[str, HomeRate], now: datetime
-) -> HeldBack:
-    if order.scope.mode is Mode.TEST:
-        return HeldBack()
-    missing_rate = lacks_rate(order.currency, settings, rates)
-    facts = KnownFacts(now, organisation.vat_check, missing_rate, order_reference=own_reference(order))
-    return held_back_by(order.tax.treatment, organisation.tax, settings, order.language, facts=facts)
 
 
 # Groups that are claimed together.
@@ -250,20 +192,24 @@ class IssueConsolidatedInvoices(RowJobWithSettings, frozen=True):
         await self.database.commit(bill_group, group_id, self.settings, self.clock())
 
 
-async def bill_group(tx: Connection, group_id: str, settings: Settings, now: datetime) -> Invoice | None:
+async def bill_group(
+    tx: Connection, group_id: str, settings: Settings, now: datetime, *, is_taken: bool = False
+) -> Invoice | None:
     """Bill the orders of a group up to the end of the last month, or all of them if the threshold is reached.
+
+    All of them, however little it is, if the charge of another order pays them, too: `is_taken`.
 
     None if there is nothing to bill: they were cancelled or billed meanwhile, a live invoice waits for settings about
     the seller or the address of the buyer, a card cannot be charged so little, or they round to nothing. Such orders
     are billed with those of the next month.
     """
     group = await billing_store.find_group_any_account(tx, group_id)
-    before = None if group.is_full or group.closes_by_itself else start_of_month(now)
+    before = None if group.is_full or group.closes_by_itself or is_taken else start_of_month(now)
     keys = await billing_store.list_keys_to_bill_any_account(tx, group_id, before, MAX_ORDERS)
     if group.mode is Mode.LIVE and await _is_group_held_back(tx, group, keys, settings, now):
         await billing_store.postpone_group_any_account(tx, group_id, now + HELD_BACK_RETRY)
         return None
-    if keys and await _is_too_little(tx, group, keys):
+    if keys and not is_taken and await _is_too_little(tx, group, keys):
         await billing_store.postpone_group_any_account(tx, group_id, month_end_after(now))
         return None
     return await _bill_orders(tx, group_id, keys, settings, now)

@@ -50,11 +50,11 @@ SELECT card.account_id, card.organisation_id, card.fingerprint,
        EXISTS (SELECT FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id
                WHERE due.account_id = card.account_id AND invoices.status = 'open' AND invoices.billing = 'collected'
                  AND NOT due.is_given_up
-                 AND (due.next_attempt_at <= $2
+                 AND (due.next_attempt_at <= $2 OR due.retry_at IS NOT NULL
                       OR EXISTS (SELECT FROM charge_invoices document
                                  JOIN charges ON charges.id = document.charge_id
                                  WHERE document.account_id = due.account_id AND document.invoice_id = due.invoice_id
-                                   AND charges.status IN ('pending', 'mismatched', 'failed')))) AS is_pending,
+                                   AND charges.status IN ('pending', 'mismatched')))) AS is_pending,
        EXISTS (SELECT FROM card_invoices due JOIN invoices ON invoices.id = due.invoice_id
                WHERE due.account_id = card.account_id AND due.is_given_up AND invoices.status = 'open') AS is_owing
 FROM account_cards card WHERE card.account_id = ANY ($1::text[])

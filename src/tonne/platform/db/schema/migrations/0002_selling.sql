@@ -753,6 +753,8 @@ CREATE INDEX orders_by_external_id ON orders (account_id, external_id, created_a
 CREATE INDEX orders_by_reference ON orders (account_id, reference, created_at, id)
     WHERE reference IS NOT NULL;
 CREATE INDEX orders_due ON orders (status, mode, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+-- To be billed together with others, which an order that a card pays may take with it.
+CREATE INDEX orders_to_bill_together ON orders (account_id) WHERE tax_minor IS NULL AND status = 'placed';
 -- Fulfilled on credit and not paid yet: they count against the credit limit.
 CREATE INDEX orders_on_credit ON orders (account_id)
     WHERE payment_state = 'unpaid' AND status IN ('paid', 'retiring', 'complete');

@@ -212,6 +212,8 @@ CREATE TABLE card_invoices (
     mode             mode NOT NULL,
     -- When the card is charged next; null while a charge is pending, and once the invoice is closed.
     next_attempt_at  timestamptz,
+    -- When a declined charge is repeated. A worker that charges the card moves next_attempt_at only.
+    retry_at         timestamptz,
     -- The card was declined for the last time, and what was delivered is owed: a transfer may pay it, or another card.
     is_given_up      boolean NOT NULL DEFAULT false,
     CHECK (next_attempt_at IS NULL OR NOT is_given_up)
