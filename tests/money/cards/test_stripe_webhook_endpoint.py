@@ -212,9 +212,9 @@ async def test_forged_events_do_not_use_up_the_share_of_real_ones(
     """Both come from one network here, as behind a proxy whose address is not trusted."""
     charged, entered = list[str](), services.admission.enter
 
-    async def enter(name: str, *, takes_place: bool = True) -> None:
+    async def enter(name: str, *, takes_place: bool = True) -> int:
         charged.append(name)
-        await entered(name, takes_place=takes_place)
+        return await entered(name, takes_place=takes_place)
 
     monkeypatch.setattr(services.admission, "enter", enter)
     body = _event("chg_1")
