@@ -10,6 +10,7 @@ from tonne.supply.certificates.credentials.issue_credential import IssueCredenti
 from tonne.supply.certificates.credentials.issuer_endpoints import IssuerEndpoints
 from tonne.supply.certificates.packs.make_packs import MakeAuditPacks
 from tonne.supply.certificates.proofs.read_proofs import prove_consistency
+from tonne.supply.registries.adapters.configured import configured_registries
 from tonne.supply.registries.check_registries import CheckRegistries
 from tonne.supply.registries.retire_test_order import RetireTestOrder
 from tonne.supply.registries.retire_units import RetireUnits
@@ -33,7 +34,7 @@ class SupplyParts(SellingParts):
         self.close_units = CloseUnits(database, clock, settings)
         self.resupply_orders = ResupplyOrders(database, clock, settings)
         self.release_holds = ReleaseHolds(database, clock, find_unpaid_holds_any_account)
-        self.registry_accounts = simulated_registries(database, clock)
+        self.registry_accounts = {**simulated_registries(database, clock), **configured_registries(settings)}
         self.retire_units = RetireUnits(database, clock, settings, self.registry_accounts)
         self.check_registries = CheckRegistries(database, clock, self.registry_accounts)
         self.retire_test_order = RetireTestOrder(database, clock, settings, self.retire_units)

@@ -12,6 +12,7 @@ from tonne.platform.settings.bank_accounts import parse_bank_accounts
 from tonne.platform.settings.currency_limits import parse_limits
 from tonne.platform.settings.database_settings import find_fault
 from tonne.platform.settings.oidc_settings import find_oidc_fault
+from tonne.platform.settings.registry_settings import find_registry_fault
 from tonne.platform.settings.retention_settings import parse_tables
 from tonne.platform.settings.secret_keys import parse_key, parse_keys
 from tonne.platform.settings.settings import (
@@ -208,7 +209,7 @@ def _validate(settings: Settings) -> None:
     urls = (settings.database_url, settings.database_direct_url, settings.database_replica_url)
     fault = find_fault(*urls, pooling=settings.database_pooling)
     fault = fault or find_oidc_fault(settings) or find_site_fault(settings) or find_webhook_fault(settings)
-    fault = fault or find_witness_fault(settings) or find_document_fault(settings)
+    fault = fault or find_witness_fault(settings) or find_document_fault(settings) or find_registry_fault(settings)
     if fault := fault or find_telemetry_fault(settings.sentry_dsn, settings.error_hook):
         raise SettingsError(fault)
     # The message does not repeat the value: it contains a password.

@@ -229,6 +229,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     registry_batch_s: Annotated[int, msgspec.Meta(ge=0, le=3600)] = 60
     retirement_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
     registry_pages: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+    registry_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=50)] = 20.0
+    isometric_organisation_id: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    isometric_client_secret: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    isometric_access_token: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+    isometric_api_base: Annotated[str, msgspec.Meta(max_length=2048)] = "https://api.isometric.com/registry/v0"
     log_witnesses: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
     log_witness_ca_file: str = ""
     smtp_url: str = ""

@@ -10,13 +10,13 @@ import structlog
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.telemetry.instruments import Combine, GaugeFamily, Metric
-from tonne.platform.values.context import By, Clock, job_actor
+from tonne.platform.values.context import By, Clock, Mode, job_actor
 from tonne.supply.registries import account_store, drift_store
 from tonne.supply.registries.account_store import AccountState
 from tonne.supply.registries.compare_books import compare, expected_balance
 from tonne.supply.registries.drift_store import Drift, OpenDrift, Resolution
 from tonne.supply.registries.gateway import Holding, Movement, NotRead, RegistryAccount, RegistryAccounts
-from tonne.supply.stock.parcels.instructed_parcels import pause_lot, resume_lot
+from tonne.supply.stock.parcels.instructed_parcels import connect_lots_any_account, pause_lot, resume_lot
 
 ACTOR = job_actor("check_registries")
 # A difference is confirmed by the second look.
@@ -74,6 +74,8 @@ class CheckRegistries:
         return bool(due)
 
     async def _claim(self, tx: Connection) -> list[str]:
+        live = [each for each in self._accounts.values() if each.mode is Mode.LIVE]
+        await account_store.save_accounts(tx, live)
         return await account_store.claim_accounts(tx, self._accounts.keys(), self._clock(), LOOK_EVERY)
 
     async def check(self, account: RegistryAccount) -> list[Drift]:
@@ -121,6 +123,7 @@ class CheckRegistries:
         movements: Sequence[Movement],
         began: datetime,
     ) -> list[Drift]:
+        await self._connect_lots(tx, account, holdings)
         now = self._clock()
         books = await account_store.read_books_any_account(tx, account.mode, account.id, began)
         explained = await drift_store.read_explained_surplus(tx, account.id)
@@ -138,6 +141,18 @@ class CheckRegistries:
             if drift.lot_id is not None:
                 await self._pause(tx, account, drift.lot_id, drift.units, now)
         return confirmed
+
+    async def _connect_lots(self, tx: Connection, account: RegistryAccount, holdings: Sequence[Holding]) -> None:
+        """Lots of a registry that does not know them: the serials say which holding has a lot's units."""
+        known = [(each.id, each.namespace, *each.units[0]) for each in holdings if each.namespace]
+        if not known:
+            return
+        by = ACTOR.at(self._clock())
+        for lot_id, holding_id in (await connect_lots_any_account(tx, account.mode, account.id, known)).items():
+            mode = account.mode
+            await audit.record(
+                tx, None, "lot.connected", by=by, subject_id=lot_id, mode=mode, account=account.id, holding=holding_id
+            )
 
     async def _pause(self, tx: Connection, account: RegistryAccount, lot_id: str, units: int, now: datetime) -> None:
         what = "fewer" if units > 0 else "more"

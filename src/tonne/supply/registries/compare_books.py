@@ -47,10 +47,9 @@ def _attribute(books: Sequence[LotBooks], holdings: Sequence[Holding]) -> tuple[
     there: Counter[str] = Counter()
     surplus: Counter[str] = Counter()
     for holding in holdings:
-        if (lot_id := lots.get(holding.id)) is not None:
+        whole, parent = lots.get(holding.id), lots.get(holding.parent_id or "", holding.lot_id)
+        if (lot_id := whole or (parent if parent in may_split else None)) is not None:
             there[lot_id] += holding.unit_count
-        elif holding.lot_id in may_split:
-            there[holding.lot_id] += holding.unit_count
         else:
             surplus[holding.id] += holding.unit_count
     return there, surplus

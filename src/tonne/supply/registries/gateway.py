@@ -83,11 +83,17 @@ UNAUTHORISED = "unauthorised"
 
 
 class Holding(Struct, frozen=True):
-    """Units that the registry shows in the account. `lot_id` is known of what requests have split off a lot."""
+    """Units that the registry shows in the account.
+
+    `lot_id` is known of what requests have split off a lot. A registry that does not know our lots says by numbers that
+    are unique within `namespace` which units these are, and from which holding they were split off.
+    """
 
     id: str
     lot_id: str
     units: tuple[Numbers, ...]
+    namespace: str = ""
+    parent_id: str | None = None
 
     @property
     def unit_count(self) -> int:

@@ -253,7 +253,9 @@ ON CONFLICT (mode, id) DO UPDATE SET
     methodology = excluded.methodology,
     status = excluded.status, retirement_url = excluded.retirement_url, retired_on = excluded.retired_on,
     unit_cost_minor = excluded.unit_cost_minor, cost_currency = excluded.cost_currency, facts = excluded.facts,
-    registry_account = excluded.registry_account, holding_id = excluded.holding_id
+    registry_account = CASE WHEN excluded.status = 'held'
+                            THEN coalesce(excluded.registry_account, lots.registry_account) END,
+    holding_id = CASE WHEN excluded.status = 'held' THEN coalesce(excluded.holding_id, lots.holding_id) END
 """
 
 

@@ -1,6 +1,6 @@
 """SQL of parcels and lots that gateways of registries retire."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from tonne.platform.db.database import Connection
@@ -82,6 +82,46 @@ IS_INVALID = "SELECT invalidated_at IS NOT NULL FROM lots WHERE id = $1"
 async def is_invalid(connection: Connection, lot_id: str) -> bool:
     """Whether the lot was invalidated."""
     return bool(await connection.fetchval(IS_INVALID, lot_id))
+
+
+# Lots whose units that are not retired are exactly those of a holding, without an open request. A holding that is gone
+# was split by something else than a request.
+FIND_CONNECTABLE = """
+SELECT lot.id, held.id AS holding_id, lot.registry_account IS NULL AS is_new
+FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[]) AS held (id, namespace, first, last)
+JOIN serial_blocks block ON block.namespace = held.namespace
+JOIN lots lot ON lot.serial_block = block.number AND lot.first_number <= held.first AND held.last <= lot.last_number
+WHERE lot.mode = $1 AND lot.status = 'held' AND lot.invalidated_at IS NULL
+  AND (lot.registry_account IS NULL OR (lot.registry_account = $2 AND lot.holding_id <> ALL ($3)))
+  AND NOT EXISTS (SELECT FROM parcels busy WHERE busy.mode = lot.mode AND busy.lot_id = lot.id
+                    AND busy.status = 'to_retire' AND busy.instruction_id IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM lots other WHERE other.registry_account = $2 AND other.holding_id = held.id)
+  AND (held.last - held.first + 1) * lot.unit_grams = lot.quantity_grams - lot.allocated_grams + coalesce((
+      SELECT sum(parcel.quantity_grams) FROM parcels parcel
+      WHERE parcel.mode = lot.mode AND parcel.lot_id = lot.id AND parcel.status IN ('open', 'to_retire')), 0)
+ORDER BY lot.id FOR NO KEY UPDATE OF lot
+"""
+CONNECT = """
+UPDATE lots SET registry_account = $2, holding_id = found.holding_id
+FROM unnest($3::text[], $4::text[]) AS found (id, holding_id) WHERE lots.mode = $1 AND lots.id = found.id
+"""
+# Somebody may be retiring them already.
+LEAVE_TO_DESK = """
+UPDATE parcels SET desk_note = 'It was on the work list before the account at the registry was connected.'
+WHERE mode = $1 AND lot_id = ANY ($2::text[]) AND status = 'to_retire' AND desk_note IS NULL
+"""
+
+
+async def connect_lots_any_account(
+    tx: Connection, mode: Mode, registry_account: str, holdings: Sequence[tuple[str, str, int, int]]
+) -> dict[str, str]:
+    """Holdings with their id, namespace, first and last unit. Returns the lots that have got one of them."""
+    given = [list(column) for column in zip(*holdings, strict=True)] if holdings else [[], [], [], []]
+    rows = await tx.fetch(FIND_CONNECTABLE, mode, registry_account, *given)
+    found = {row["id"]: row["holding_id"] for row in rows}
+    await tx.execute(CONNECT, mode, registry_account, list(found), list(found.values()))
+    await tx.execute(LEAVE_TO_DESK, mode, [row["id"] for row in rows if row["is_new"]])
+    return found
 
 
 SET_HOLDING = "UPDATE lots SET holding_id = $2 WHERE id = $1"

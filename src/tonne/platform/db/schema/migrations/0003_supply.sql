@@ -509,7 +509,7 @@ CREATE TABLE certificate_logos (
 CREATE TABLE registry_accounts (
     id            text PRIMARY KEY CHECK (id ~ '^[a-z0-9-]{1,40}$'),
     mode          mode NOT NULL,
-    adapter       text NOT NULL CHECK (adapter IN ('simulated', 'desk')),
+    adapter       text NOT NULL CHECK (adapter IN ('simulated', 'desk', 'isometric', 'puro')),
     -- When its holdings are compared with the books next, and when they were; why the last look failed.
     next_look_at  timestamptz NOT NULL DEFAULT '-infinity',
     looked_at     timestamptz,

@@ -1,0 +1,131 @@
+"""Live orders of Isometric's credits are retired without a person."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.supply.registries.adapters.test_isometric import SERIAL, settings_for
+from tests.supply.retirements.shop import Shop
+from tests.support.processes import free_port
+from tests.support.registries.isometric_server import IsometricServer
+from tests.support.registries.network import Fault, Network
+from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import replace
+from tonne.selling.catalogue.imports.plan import FileKind
+
+BATCH = 1000
+URL = "SELECT DISTINCT retirement_url FROM parcels WHERE status = 'retired'"
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def settings(settings: Settings, port: int) -> Settings:
+    return replace(settings_for(settings, f"http://127.0.0.1:{port}"), registry_batch_s=0)
+
+
+@pytest.fixture
+async def isometric(live: Shop, port: int) -> AsyncIterator[IsometricServer]:
+    network = Network(patience_s=0.3)
+    server = IsometricServer(live.database, live.clock, network)
+    async with network.serving(server.routes, port):
+        yield server
+
+
+async def sell(shop: Shop, tonnes: str = "1", serial: str = SERIAL) -> str:
+    """A bundle of one project at Isometric with one lot, whose id is returned."""
+    head = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams,registry_url"
+    await shop.import_files(
+        {
+            FileKind.PROJECTS: [
+                head,
+                "Isometric,F5X7,Bio-oil,United Kingdom,Biomass,BSTORE,removal,1000,https://registry.isometric.com",
+            ],
+            FileKind.BUNDLES: [
+                "slug,name,description,primary_image,unit_price,enabled,position",
+                "oil,Bio-oil,,,200.00,true,5",
+            ],
+            FileKind.BUNDLE_PROJECTS: ["bundle_slug,registry,registry_project_id,weight", "oil,Isometric,F5X7,1"],
+            FileKind.LOTS: [
+                "registry,registry_project_id,vintage,serial,quantity,status,retirement_url,retired_on",
+                f"Isometric,F5X7,2024,{serial},{tonnes},held,,",
+            ],
+        }
+    )
+    catalogue = await shop.services.catalogues.current(shop.mode)
+    shop._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
+    return str(await shop.fetchval("SELECT id FROM lots WHERE serial = $1", serial))
+
+
+async def look(shop: Shop) -> None:
+    shop.clock.advance(minutes=5)
+    await shop.services.check_registries.run_once()
+
+
+async def test_a_lot_is_connected_by_its_serial_and_its_orders_are_retired(
+    live: Shop, isometric: IsometricServer
+) -> None:
+    lot_id = await sell(live)
+    batch_id = await isometric.deposit(SERIAL)
+    await look(live)
+    assert await live.fetchval("SELECT holding_id FROM lots WHERE id = $1", lot_id) == batch_id
+    orders = [await live.buy(await live.account(name), 3000, "oil") for name in ("Ada", "Berta")]
+    await live.work()
+    assert await live.statuses(*orders) == ["complete"] * 2
+    [first, second] = await live.fetch("SELECT units, state FROM registry_instructions ORDER BY recorded_at, id")
+    assert {first["state"], second["state"]} == {"retired"}
+    assert len(await live.fetch(URL)) == 2
+    for _ in range(3):
+        await look(live)
+    assert await live.fetch("SELECT * FROM registry_drifts") == []
+    account = await live.fetch("SELECT here_grams, there_grams FROM registry_accounts WHERE id = 'isometric'")
+    assert [tuple(each) for each in account] == [(994_000, 994_000)]
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_what_the_network_does_is_found_out(live: Shop, isometric: IsometricServer, fault: Fault) -> None:
+    await sell(live)
+    await isometric.deposit(SERIAL)
+    await look(live)
+    isometric.network.script["POST"].append(fault)
+    order = await live.buy(await live.account("Ada"), 3000, "oil")
+    for _ in range(30):
+        await live.work()
+        await isometric.network.settle()
+        live.clock.advance(minutes=1)
+    assert await live.statuses(order) == ["complete"]
+    assert await live.fetchval("SELECT count(*) FROM simulated_retirements") == 1
+
+
+async def test_work_of_before_the_connection_stays_on_the_desk(live: Shop, isometric: IsometricServer) -> None:
+    await sell(live)
+    earlier = await live.buy(await live.account("Ada"), 3000, "oil")
+    await live.work()
+    await isometric.deposit(SERIAL)
+    await look(live)
+    later = await live.buy(await live.account("Berta"), 3000, "oil")
+    await live.work()
+    assert await live.statuses(earlier, later) == ["retiring", "complete"]
+    [task] = await live.work_list()
+    assert task.beneficiary == "Ada"
+
+
+async def test_a_lot_with_other_units_than_the_holding_is_not_connected(live: Shop, isometric: IsometricServer) -> None:
+    lot_id = await sell(live)
+    batch_id = await isometric.deposit(SERIAL)
+    await isometric.retire_for_another(batch_id, 1)
+    await look(live)
+    assert await live.fetchval("SELECT registry_account FROM lots WHERE id = $1", lot_id) is None
+
+
+async def test_a_batch_that_somebody_else_splits_pauses_its_lot(live: Shop, isometric: IsometricServer) -> None:
+    lot_id = await sell(live)
+    batch_id = await isometric.deposit(SERIAL)
+    await look(live)
+    await isometric.retire_for_another(batch_id, 10)
+    for _ in range(3):
+        await look(live)
+    assert await live.fetchval("SELECT pause_reason FROM lots WHERE id = $1", lot_id)

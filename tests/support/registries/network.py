@@ -1,0 +1,114 @@
+"""What the network does to requests to a registry, and to their answers: it loses, delays and doubles them."""
+
+import asyncio
+import contextlib
+import random
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from enum import StrEnum
+
+from aiohttp import web
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Fault(StrEnum):
+    LOST = "lost"
+    ANSWER_LOST = "answer lost"
+    # The connection breaks, and the request arrives nevertheless.
+    LATE = "late"
+    DOUBLED = "doubled"
+    REFUSED = "refused"
+    # With or without an effect.
+    TIMED_OUT = "timed out"
+
+
+class Network:
+    """`script` are the faults of the next requests of a method; then each fault has the same share of `probability`.
+
+    `patience_s` is how long the other side waits for an answer.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random | None = None,
+        *,
+        probability: float = 0.0,
+        patience_s: float = 0.5,
+        late_s: float = 0.2,
+    ) -> None:
+        self.counts: Counter[Fault] = Counter()
+        self.requests: list[tuple[str, str]] = []
+        self.script: dict[str, deque[Fault | None]] = {"GET": deque(), "POST": deque()}
+        self.probability = probability
+        # What a refusal answers.
+        self.refusals: Sequence[int] = (401, 429, 503)
+        self._rng = rng or random.Random(1)  # noqa: S311 - not a secret
+        self._patience_s = patience_s
+        self._late_s = late_s
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def choose(self, method: str) -> Fault | None:
+        fault = None
+        if self.script[method]:
+            fault = self.script[method].popleft()
+        elif self._rng.random() < self.probability:
+            fault = self._rng.choice(list(Fault))
+        if fault is not None:
+            self.counts[fault] += 1
+        return fault
+
+    @web.middleware
+    async def between(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        await request.read()
+        self.requests.append((request.method, request.path))
+        match self.choose(request.method):
+            case None:
+                return await handler(request)
+            case Fault.REFUSED:
+                return web.json_response({"detail": "Not now."}, status=self._rng.choice(self.refusals))
+            case Fault.DOUBLED:
+                self._later(request, handler)
+                return await handler(request)
+            case Fault.LATE:
+                self._later(request, handler)
+            case Fault.ANSWER_LOST:
+                await handler(request)
+            case Fault.TIMED_OUT:
+                if self._rng.random() < 0.5:
+                    await handler(request)
+                await asyncio.sleep(2 * self._patience_s)
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    async def settle(self) -> None:
+        """Wait until everything has arrived."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _later(self, request: web.Request, handler: _Handler) -> None:
+        async def arrive() -> None:
+            await asyncio.sleep(self._rng.uniform(0, 2 * self._late_s))
+            # Nobody reads what comes of it.
+            with contextlib.suppress(web.HTTPException):
+                await handler(request)
+
+        task = asyncio.create_task(arrive())
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    @contextlib.asynccontextmanager
+    async def serving(self, routes: Sequence[web.RouteDef], port: int = 0) -> AsyncIterator[str]:
+        """The address of a server on loopback."""
+        app = web.Application(middlewares=[self.between])
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", port)
+        await site.start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            await self.settle()
+            await runner.cleanup()
