@@ -53,7 +53,7 @@ def listed(*made: Certificate) -> Json:
 
 
 def lies() -> dict[str, Lie]:
-    return {**lies_about_the_log(), **lies_about_tonnes(), **lies_of_several_files()}
+    return {**lies_about_the_log(), **lies_about_time(), **lies_about_tonnes(), **lies_of_several_files()}
 
 
 def lies_about_the_log() -> dict[str, Lie]:
@@ -73,6 +73,46 @@ def lies_about_the_log() -> dict[str, Lie]:
         ),
         "says_more_than_it_logs": Lie(
             1, "`total_quantity` is '2000'", [changed(HONEST, contradiction=(("total_quantity", "2000"),))], [HONEST]
+        ),
+    }
+
+
+def lies_about_time() -> dict[str, Lie]:
+    today = "2026-11-19T10:00:00Z"
+    late = changed(HONEST, cosigned_at="2024-05-06T10:00:01Z")
+    just_in_time = changed(HONEST, cosigned_at="2024-05-06T10:00:00Z")
+    dated_forward = (Retirement(retired_on="2031-05-03"),)
+    next_day = (Retirement(retired_on="2024-05-05"),)
+    young = issuer_file(key_from="2026-01-01T00:00:00Z")
+    return {
+        "dated_back": Lie(
+            3,
+            "It claims 2024-05-04 10:00 UTC, and is proven since 2026-11-19 10:00 UTC only",
+            [changed(HONEST, cosigned_at=today)],
+            [HONEST],
+        ),
+        "a_second_too_late": Lie(3, "is proven since 2024-05-06", [late], [just_in_time]),
+        "dated_back_in_a_list": Lie(
+            3,
+            "is proven since 2026-11-19",
+            [listed(OTHER, changed(HONEST, cosigned_at=today))],
+            [listed(OTHER, HONEST)],
+        ),
+        "dated_forward": Lie(
+            1, "a witness had cosigned it by", [changed(HONEST, issued_at="2024-05-10T10:00:00Z")], [HONEST]
+        ),
+        "retired_later": Lie(
+            1,
+            "a retirement that it states is dated 2031-05-03",
+            [changed(HONEST, retirements=dated_forward)],
+            [changed(HONEST, retirements=next_day)],
+        ),
+        "signed_before_the_key_was_made": Lie(
+            1,
+            "The signature is dated 2024-05-04, but the key was made on 2026-01-01",
+            [HONEST],
+            [changed(HONEST, signed_at="2026-01-01T00:00:00Z")],
+            young,
         ),
     }
 

@@ -37,6 +37,7 @@ HOST = "offsets.example.com"
 DID = f"did:web:{HOST}"
 METHOD = f"{DID}#k1"
 ISSUED_AT = "2026-05-04T10:00:00Z"
+COSIGNED_AT = int(datetime.fromisoformat(ISSUED_AT).timestamp()) + 20
 NUMBER = "7XKD-M2QH-9RTV-4WNC"
 LINE = {
     "registry": "verra",
@@ -152,7 +153,7 @@ class Seller:
         entries = [bytes([i]) * 32 for i in range(5)] + [each.commitment() for each in openings]
         leaves = [leaf_hash(each) for each in entries]
         text = Checkpoint(self.log_key.name, len(leaves), naive_root(leaves)).text
-        note = f"{text}\n{self.log_key.sign(text)}" + (self.witness.cosign(text, 1_790_000_000) if cosigned else "")
+        note = f"{text}\n{self.log_key.sign(text)}" + (self.witness.cosign(text, COSIGNED_AT) if cosigned else "")
         tiles, found = make_tiles(leaves), []
         for index, opening in enumerate(openings, start=5):
             hashes_found = inclusion_plan(index, len(leaves)).compute(tiles)

@@ -52,3 +52,9 @@ def test_a_lie_is_told_from_its_honest_twin(folder: Path, name: str, capsys: pyt
     assert any(expected["sentence"] in each for each in told), shown
     code, reports = verify(folder, name, "twin", capsys)
     assert code == 0, json.dumps(reports, indent=2)
+
+
+def test_the_auditor_says_how_late_is_too_late(folder: Path) -> None:
+    late = folder / "a_second_too_late"
+    run = [str(late / "lie" / "0.json"), "--issuer", str(late / "issuer.json"), "--policy", str(folder / "policy")]
+    assert [main([*run, "--max-delay", hours]) for hours in ("48", "49", "0")] == [3, 0, 3]

@@ -66,6 +66,7 @@ async def test_an_order_becomes_a_pdf_that_anyone_can_verify(verifier: Verifier,
         "retirements": "holds",
         "mode": "test",
         "witnesses": "not checked",
+        "time": "not checked",
         "status": "not checked",
     }
     assert number in report.facts[0]

@@ -44,6 +44,7 @@ def test_a_certificate_holds(seller: Seller) -> None:
         "facts": "holds",
         "retirements": "holds",
         "witnesses": "holds",
+        "time": "holds",
         "status": "not checked",
     }
     assert verdicts(pdf) == {"signature": "holds", **of_credential}

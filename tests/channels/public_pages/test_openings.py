@@ -76,6 +76,7 @@ async def test_a_page_publishes_the_openings_of_its_certificates(
         ("log", "holds"),
         ("retirements", "holds"),
         ("witnesses", "not proven"),
+        ("time", "not checked"),
     ]
     assert report.checks[1].sentence.startswith("6 t CO2e in all.")
     assert verify_file("", json.dumps(first).encode(), issuer).checks[-1].name == "list"

@@ -55,6 +55,13 @@ def _verify(given: Sequence[str]) -> ExitCode:
         action="store_true",
         help="if no witness is named, accept that only the seller vouches for its log",
     )
+    parser.add_argument(
+        "--max-delay",
+        metavar="HOURS",
+        type=int,
+        default=48,
+        help="how much later than it claims a certificate may be cosigned; 48 unless told",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
         "--online", action="store_true", help="ask the seller whether certificates and keys are still valid"
@@ -62,7 +69,9 @@ def _verify(given: Sequence[str]) -> ExitCode:
     options = parser.parse_args(given)
     return run_verify(
         options.files,
-        VerifyOptions(options.issuer, options.json, options.online, options.policy, options.accept_no_witness),
+        VerifyOptions(
+            options.issuer, options.json, options.online, options.policy, options.accept_no_witness, options.max_delay
+        ),
         print,
     )
 

@@ -20,20 +20,23 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class KeyPeriod:
-    """How long signatures of a key count. A key that is no longer used has `until`, one that leaked `revoked_from`."""
+    """Which signatures of a key count. A key that is no longer used has `until`, one that leaked `revoked_from`."""
 
     until: datetime | None = None
     revoked_from: datetime | None = None
+    # The key was made then.
+    since: datetime | None = None
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        until, revoked_from = value.get("until"), value.get("revoked_from")
-        return cls(
-            None if until is None else parse_time(until), None if revoked_from is None else parse_time(revoked_from)
-        )
+        times = [value.get(name) for name in ("until", "revoked_from", "from")]
+        return cls(*(None if each is None else parse_time(each) for each in times))
 
     def check(self, at: datetime) -> None:
         """Raises NotProven if a signature with this time does not count."""
+        if self.since is not None and at < self.since:
+            made_on = f"{self.since:%Y-%m-%d}"
+            raise NotProven(f"The signature is dated {at:%Y-%m-%d}, but the key was made on {made_on}.")
         if self.revoked_from is not None and at >= self.revoked_from:
             raise NotProven(f"The key was reported as leaked on {self.revoked_from:%Y-%m-%d}, before this signature.")
         if self.until is not None and at > self.until:

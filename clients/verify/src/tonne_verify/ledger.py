@@ -56,17 +56,24 @@ class Ledger:
         statement = opening.statement
         claim = Claim(place, str(statement["subject"]), statement["facts"])
         beneficiary = (opening.names or {}).get("beneficiary")
-        match statement["kind"]:
+        try:
+            self._add(StatementKind(statement["kind"]), claim, beneficiary if isinstance(beneficiary, str) else None)
+        except NotProven as error:
+            self.conflicts.append(f"{claim.name}: {error}")
+
+    def _add(self, kind: StatementKind, claim: Claim, beneficiary: str | None) -> None:
+        match kind:
             case StatementKind.RETIREMENT:
                 self._add_retirement(claim)
             case StatementKind.ISSUED:
-                self._add_certificate(claim, beneficiary if isinstance(beneficiary, str) else None)
+                self._add_certificate(claim, beneficiary)
             case StatementKind.REPLACED:
                 self.ended.setdefault(claim.subject, f"replaced by {claim.facts.get('replaced_by')}")
             case StatementKind.WITHDRAWN:
                 self.ended.setdefault(claim.subject, "withdrawn")
 
     def _add_retirement(self, claim: Claim) -> None:
+        grams(claim.facts.get("quantity"))
         known = self.retirements.setdefault(claim.subject, [])
         if any(dict(each.facts) == dict(claim.facts) for each in known):
             return
@@ -79,7 +86,9 @@ class Ledger:
         known.sort(key=lambda each: each.revision)
 
     def _add_certificate(self, claim: Claim, beneficiary: str | None) -> None:
-        check_shape(claim.facts)
+        quantities = [line.get("quantity") for line in check_shape(claim.facts)["lines"]]
+        for quantity in (claim.facts.get("total_quantity"), *quantities):
+            grams(quantity)
         known = self.certificates.setdefault(claim.subject, claim)
         if dict(known.facts) != dict(claim.facts):
             self.conflicts.append(

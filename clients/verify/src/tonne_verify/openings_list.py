@@ -1,7 +1,8 @@
 """Verifies the list of openings that an account publishes on its Sustainability page (`…/openings.json`)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from tonne_verify.agreement import check_quantities, check_shape, grams, show_tonnes
@@ -14,6 +15,7 @@ from tonne_verify.openings import StatementKind
 from tonne_verify.policy import Policy
 from tonne_verify.policy_check import add_uncounted, check_policy
 from tonne_verify.report import Report, Verdict
+from tonne_verify.timeline import judge_times
 
 Json = Mapping[str, Any]
 
@@ -34,7 +36,7 @@ def read_openings(data: bytes) -> Json | None:
     return document if isinstance(document.get("data"), list) and "next_cursor" in document else None
 
 
-def verify_openings(report: Report, document: Json, issuer: Issuer, policy: Policy) -> None:
+def verify_openings(report: Report, document: Json, issuer: Issuer, policy: Policy, max_delay: timedelta) -> None:
     found = report.attempt(
         "log",
         lambda: [_check_certificate(each, issuer, policy) for each in document["data"]],
@@ -57,10 +59,25 @@ def verify_openings(report: Report, document: Json, issuer: Issuer, policy: Poli
     entries = [entry for each in found for entry in (each.issued, *each.retirements)]
     if entries:
         check_policy(report, entries, policy)
+        _add_times(report, found, policy, max_delay)
     report.entries += entries
     if document["next_cursor"] is not None:
         sentence = f"The list goes on. Download the next part with ?after={document['next_cursor']}."
         report.add("list", Verdict.NOT_CHECKED, sentence)
+
+
+def _add_times(report: Report, found: Sequence[_Listed], policy: Policy, max_delay: timedelta) -> None:
+    """One line for all, or one for each that is not in order."""
+    judged = [
+        (each.issued.subject, *judge_times([each.issued, *each.retirements], policy, max_delay)) for each in found
+    ]
+    wrong = [each for each in judged if each[1] in {Verdict.FAILS, Verdict.NOT_PROVEN}]
+    for number, verdict, sentence in wrong:
+        report.add("time", verdict, f"Certificate {number}: {sentence}")
+    if any(verdict is Verdict.NOT_CHECKED for _, verdict, _ in judged):
+        report.add("time", Verdict.NOT_CHECKED, "No witness confirms since when the certificates exist.")
+    elif not wrong:
+        report.add("time", Verdict.HOLDS, "Each certificate was cosigned soon after the date that it claims.")
 
 
 def _check_certificate(listed: Any, issuer: Issuer, policy: Policy) -> _Listed:

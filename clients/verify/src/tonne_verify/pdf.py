@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
@@ -36,6 +36,8 @@ SHA_256_WITH_RSA = bytes.fromhex("300d06092a864886f70d01010b0500")
 class PdfSignature:
     signer: str
     signed_at: datetime
+    # By a time-stamp authority, whose certificate was not checked.
+    stamped_at: datetime | None = None
 
 
 def check_pdf(data: bytes, issuer: Issuer) -> PdfSignature:
@@ -69,14 +71,14 @@ def _check(data: bytes, issuer: Issuer) -> PdfSignature:
     signed_at = signed_at.astimezone(UTC)
     if signed_at > certificate.not_valid_after_utc:
         raise NotProven(f"The certificate of the key had expired on {certificate.not_valid_after_utc:%Y-%m-%d}.")
+    if signed_at < certificate.not_valid_before_utc:
+        made_on = f"{certificate.not_valid_before_utc:%Y-%m-%d}"
+        raise NotProven(f"The signature is dated {signed_at:%Y-%m-%d}, but the key was made on {made_on}.")
     listed.period.check(signed_at)
-    # The certificate itself is trusted, so its period is checked above. A document may be drawn and signed again later,
-    # with the time of issue.
-    moment = max(signed_at, certificate.not_valid_before_utc)
     status = validate_pdf_signature(
         signature,
         ValidationContext(
-            trust_roots=list(load_certs_from_pemder_data(listed.pem.encode())), moment=moment, allow_fetching=False
+            trust_roots=list(load_certs_from_pemder_data(listed.pem.encode())), moment=signed_at, allow_fetching=False
         ),
         key_usage_settings=KeyUsageConstraints(key_usage=set()),
         skip_diff=True,
@@ -86,9 +88,16 @@ def _check(data: bytes, issuer: Issuer) -> PdfSignature:
     if not (status.valid and status.trusted):
         raise NotProven("The signature is wrong: it was not made with the key of its certificate.")
     stamp = status.timestamp_validity
-    if stamp is not None and not (stamp.intact and stamp.valid):
+    if stamp is None:
+        return PdfSignature(certificate.subject.rfc4514_string(), signed_at)
+    if not (stamp.intact and stamp.valid):
         raise NotProven("The time stamp of the signature is wrong.")
-    return PdfSignature(certificate.subject.rfc4514_string(), signed_at)
+    stamped_at = stamp.timestamp.astimezone(UTC)
+    if stamped_at < signed_at - timedelta(days=1):
+        raise NotProven(
+            f"The signature is dated {signed_at:%Y-%m-%d}, but was stamped on {stamped_at:%Y-%m-%d} already."
+        )
+    return PdfSignature(certificate.subject.rfc4514_string(), signed_at, stamped_at)
 
 
 def _check_coverage(data: bytes, signature: EmbeddedPdfSignature) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 from tonne_verify.download import address_of_issuer, fetch
@@ -14,8 +15,9 @@ from tonne_verify.ledger import Ledger
 from tonne_verify.monitor import AuditOptions, audit
 from tonne_verify.policy import Policy
 from tonne_verify.report import ExitCode, Report, Results, Verdict
+from tonne_verify.timeline import MAX_DELAY
 from tonne_verify.trust import add_trust, load_policy, own_policy
-from tonne_verify.verify_file import Trust, verify_file
+from tonne_verify.verify_file import Trust, verify
 
 Echo = Callable[[str], None]
 AUDIT_RESULTS = Results(
@@ -32,6 +34,7 @@ class VerifyOptions:
     online: bool = False
     policy: Path | None = None
     accept_no_witness: bool = False
+    max_delay_hours: int = int(MAX_DELAY / timedelta(hours=1))
 
 
 def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> ExitCode:
@@ -45,7 +48,7 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
     except NotProven as error:
         echo(json.dumps({"error": str(error)}) if options.as_json else printable(str(error)))
         return ExitCode.UNREADABLE
-    trust = Trust(issuer, policy, options.online)
+    trust = Trust(issuer, policy, options.online, timedelta(hours=options.max_delay_hours))
     reports = [_verify(name, read, trust) for path in files for name, read in list_files(path)]
     if len([each for each in reports if each.entries]) > 1:
         reports.append(_compare(reports, policy))
@@ -80,7 +83,7 @@ def run_trust(kind: str, vkey: str, url: str | None, path: Path | None, echo: Ec
 
 def _verify(name: str, read: Callable[[], bytes], trust: Trust) -> Report:
     try:
-        return verify_file(name, read(), trust.issuer, trust.policy, online=trust.online)
+        return verify(name, read(), trust)
     except NotProven as error:
         return Report(name, unreadable=str(error))
 

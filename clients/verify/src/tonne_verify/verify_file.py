@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from tonne_verify.agreement import check_agreement, check_quantities, check_shape
@@ -18,6 +19,7 @@ from tonne_verify.policy_check import TEST_MODE, add_uncounted, check_policy
 from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
+from tonne_verify.timeline import MAX_DELAY, judge_times
 
 CREDENTIAL_FILE = "credential.json"
 PROOF_FILE = "certificate.tlog-proof"
@@ -39,13 +41,26 @@ class Trust:
     issuer: Issuer
     policy: Policy = field(default_factory=Policy)
     online: bool = False
+    # How much later than it claims a certificate may be proven.
+    max_delay: timedelta = MAX_DELAY
 
 
-def verify_file(
-    name: str, data: bytes, issuer: Issuer, policy: Policy | None = None, *, online: bool = False
-) -> Report:
-    """Never raises NotProven. Without a policy, the built-in one counts, which knows no witness."""
-    trust = Trust(issuer, policy or Policy(), online)
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What a PDF has besides the credential."""
+
+    proof: bytes | None = None
+    stamped_at: datetime | None = None
+
+
+def verify_file(name: str, data: bytes, issuer: Issuer, policy: Policy | None = None) -> Report:
+    """Without a policy, the built-in one counts, which knows no witness."""
+    return verify(name, data, Trust(issuer, policy or Policy()))
+
+
+def verify(name: str, data: bytes, trust: Trust) -> Report:
+    """Never raises NotProven."""
+    issuer = trust.issuer
     report = Report(name, policy=trust.policy.name)
     for sentence in issuer.ignored:
         report.add("issuer", Verdict.NOT_CHECKED, f"A key of the issuer file is ignored: {sentence}")
@@ -53,9 +68,9 @@ def verify_file(
         if data.startswith(b"%PDF-"):
             _verify_pdf(report, data, trust)
         elif (openings := read_openings(data)) is not None:
-            verify_openings(report, openings, issuer, trust.policy)
+            verify_openings(report, openings, issuer, trust.policy, trust.max_delay)
         else:
-            _verify_credential(report, _read_credential(data), trust, attached=None)
+            _verify_credential(report, _read_credential(data), trust, Attached())
     except NotProven as error:
         report.unreadable = str(error)
     return report
@@ -66,7 +81,9 @@ def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
         "signature",
         lambda: check_pdf(data, trust.issuer),
         lambda found: (
-            f"Signed by {found.signer} on {found.signed_at:%Y-%m-%d}. The file is complete and was not changed since."
+            f"Signed by {found.signer} on {found.signed_at:%Y-%m-%d}"
+            + (f", stamped on {found.stamped_at:%Y-%m-%d}" if found.stamped_at else "")
+            + ". The file is complete and was not changed since."
         ),
     )
     if signature is None:
@@ -78,7 +95,7 @@ def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
         return
     proof = attached.get(PROOF_FILE)
     document = _read_credential(attached[CREDENTIAL_FILE])
-    _verify_credential(report, document, trust, attached=proof)
+    _verify_credential(report, document, trust, Attached(proof, signature.stamped_at))
 
 
 def _read_credential(data: bytes) -> Json:
@@ -117,7 +134,7 @@ def _check_signature(document: Json, issuer: Issuer) -> _Signed:
     return _Signed(check_shape(document["credentialSubject"]), f"{signature.created:%Y-%m-%d}")
 
 
-def _verify_credential(report: Report, document: Json, trust: Trust, *, attached: bytes | None) -> None:
+def _verify_credential(report: Report, document: Json, trust: Trust, attached: Attached) -> None:
     issuer = trust.issuer
     signed = report.attempt(
         "credential",
@@ -139,12 +156,12 @@ def _verify_credential(report: Report, document: Json, trust: Trust, *, attached
 
 
 def _verify_log(
-    report: Report, document: Json, evidence: Sequence[Any], trust: Trust, attached: bytes | None
+    report: Report, document: Json, evidence: Sequence[Any], trust: Trust, attached: Attached
 ) -> list[ProvenEntry]:
     """Returns the entries that say that the certificate was replaced or withdrawn."""
     entries = report.attempt(
         "log",
-        lambda: _check_entries(document, evidence, trust, attached),
+        lambda: _check_entries(document, evidence, trust, attached.proof),
         lambda found: (
             f"Entry {found[0].index} of the log {found[0].log.origin} states this certificate. The checkpoint with"
             f" {found[0].checkpoint.size} entries proves it."
@@ -169,6 +186,7 @@ def _verify_log(
     if entries[0].opening.names_erased:
         report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
     check_policy(report, entries, trust.policy)
+    report.add("time", *judge_times(entries, trust.policy, trust.max_delay, attached.stamped_at))
     return [each for each in entries if each.kind in CHANGES]
 
 

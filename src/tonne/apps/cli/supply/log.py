@@ -125,6 +125,13 @@ def audit(
 )
 @click.option("--policy", type=FILE, help="Whom you trust: logs, witnesses and a quorum (c2sp.org/tlog-policy).")
 @click.option("--accept-no-witness", is_flag=True, help="If no witness is named, accept that the seller alone vouches.")
+@click.option(
+    "--max-delay",
+    type=int,
+    default=48,
+    metavar="HOURS",
+    help="How late a certificate may be cosigned; 48 unless told.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 @click.option("--online", is_flag=True, help="Ask the seller whether certificates and keys are still valid.")
 def verify(
@@ -133,6 +140,7 @@ def verify(
     policy: Path | None,
     *,
     accept_no_witness: bool,
+    max_delay: int,
     as_json: bool,
     online: bool,
 ) -> None:
@@ -144,7 +152,7 @@ def verify(
     """
     from tonne_verify.run import VerifyOptions, run_verify  # noqa: PLC0415 - it imports pyHanko
 
-    options = VerifyOptions(issuer, as_json, online, policy, accept_no_witness)
+    options = VerifyOptions(issuer, as_json, online, policy, accept_no_witness, max_delay)
     sys.exit(run_verify(files, options, click.echo))
 
 

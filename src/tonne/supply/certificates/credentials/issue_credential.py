@@ -11,7 +11,7 @@ from tonne.platform.http.route import Response
 from tonne.platform.keys.signing.keys import SignDocuments, SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock
+from tonne.platform.values.context import Clock, to_wire
 from tonne.supply.certificates.credentials.credential import Json, compose_credential
 from tonne.supply.certificates.credentials.did import did_of, key_address
 from tonne.supply.certificates.credentials.status_store import find_status_index
@@ -56,7 +56,9 @@ class IssueCredential:
         key = await self._keys.current(KeyPurpose.CREDENTIAL)
         credential = compose_credential(record, evidence, index, self._base_url)
         method = key_address(did_of(self._base_url), key.id)
-        return msgspec.json.encode(sign_credential(credential, key.private_key, method, record.issued_at))
+        # The key may be newer than the certificate: a signature that is older than its key would be dated back.
+        signed_at = max(record.issued_at, to_wire(key.record.created_at))
+        return msgspec.json.encode(sign_credential(credential, key.private_key, method, signed_at))
 
 
 PDF = b"application/pdf"
