@@ -18,11 +18,11 @@ from tonne.money.accounting.books.post_entries import PostEntries
 from tonne.money.accounting.journal.export import csv_entry, csv_head
 from tonne.money.accounting.journal.invariants import INVARIANTS as JOURNAL_INVARIANTS
 from tonne.money.accounting.journal.read_journal import read_entries_any_account
+from tonne.money.invoices.document_numbers import find_by_references_any_account
 from tonne.money.invoices.documents.pdf import invoice_pdf, load_annex
 from tonne.money.invoices.invariants import INVARIANTS
 from tonne.money.invoices.issuing.issue_invoices import IssueConsolidatedInvoices
 from tonne.money.invoices.mail import InvoiceLetter, compose_invoice_mail
-from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.documents.mail.send_mail import Attachment
 
 # For 100,000 orders of 1,000 accounts on two cores: documents, the stored journal, and its export.

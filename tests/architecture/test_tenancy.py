@@ -51,6 +51,7 @@ ACROSS_ACCOUNTS = {
     "money/invoices/card_payment/pay_by_card.py": "an invoice names its organisation only",
     "money/invoices/card_payment/take_collections.py": "an invoice names its organisation only",
     "money/invoices/credit_notes/cancel_invoice.py": "an invoice may bill several accounts of its organisation",
+    "money/invoices/credit_notes/replace_invoice.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/invoice_events.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/settle_invoice.py": "an invoice may bill several accounts",
     "money/invoices/settle_difference.py": "an invoice may bill several accounts of its organisation",

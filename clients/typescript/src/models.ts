@@ -1235,7 +1235,7 @@ export interface CreditNote {
   reason: string | null;
 }
 
-export type CreditCause = "cancellation" | "correction" | "dispute" | "reduction" | "refund";
+export type CreditCause = "cancellation" | "correction" | "dispute" | "reduction" | "refund" | "replacement";
 
 export interface CancelInput {
   /** Why the order is cancelled. Stored, and sent to those who were mailed its invoice. */

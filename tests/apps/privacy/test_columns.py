@@ -93,7 +93,7 @@ KEPT = {
     "history_orders": {"external_id import_id link provider": OWN},
     "hold_quotas": {"subject_id": OWN},
     "invoice_orders": {"reference": ACCOUNTING},
-    "invoices": {"reference": ACCOUNTING},
+    "invoices": {"reference replaced_by": ACCOUNTING},
     "log_checkpoints": {"note root": SERVICE},
     "log_entries": {"entries": "salted hashes"},
     "log_witnesses": {

@@ -19,10 +19,10 @@ from tonne.money.accounting.matching.assign_transfer import assign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.accounting.reports.account_statement import make_statements
 from tonne.money.cards.gateways.card import ChargeRequest, ChargeResult
+from tonne.money.invoices.document_numbers import find_by_references_any_account
 from tonne.money.invoices.errors import AssignmentInvalid, InvoiceNotOpen
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import settle_invoice
-from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.refunds.disputes.mismatched_charge import read_mismatched, return_mismatched
 from tonne.money.refunds.disputes.shared_payment import resume_orders
 from tonne.platform.documents.sheets.read_sheet import SheetFile

@@ -10,6 +10,7 @@ from tests.money.refunds.documents_scene import DocumentsScene
 from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.gateways.card import DisputeState
+from tonne.money.invoices.credit_notes.replace_invoice import StatedBuyer, replace_invoice
 from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts
 from tonne.money.invoices.issuing.issue_documents import draft_document
 from tonne.money.invoices.model import BilledOrganisation
@@ -93,6 +94,27 @@ async def test_a_credit_note_whose_refund_failed_later_is_taken_back(scene: Docu
     assert after[TAX] < before[TAX], "the tax is owed again"
     await scene.run_jobs(RenderDocuments(scene.database, scene.clock, scene.services.originals, share_percent=100))
     assert await scene.fetchval("SELECT count(*) FROM unrendered_documents") == 0, "its file, too"
+
+
+async def test_what_goes_back_later_is_credited_on_the_invoice_that_replaced_the_first(scene: DocumentsScene) -> None:
+    order = await scene.documented()
+    before = await scene.balances()
+    async with scene.database.transaction() as tx:
+        found = await find_invoice(tx, order.scope, order.id)
+        assert found is not None
+        stated = StatedBuyer("Ours", "Kai 2", "20457", "Hamburg", "PO 4711")
+        document = await replace_invoice(tx, found, stated, settings=scene.settings, by=TESTER.at(scene.clock()))
+    assert await scene.documents() == [(FIRST, due(order), None), (NOTE, due(order), FIRST), (SECOND, due(order), NOTE)]
+    record = document.electronic()
+    assert (record.paid_by_card, record.due, record.buyer.reference) == (True, "0.00", "PO 4711")
+    assert await scene.balances() == before
+    await scene.refund(order, 500)
+    await scene.send()
+    assert (await scene.documents())[3:] == [("CN-TEST-000002", 500, SECOND)]
+    await scene.cancel_with_refund(order)
+    await scene.send()
+    assert (await scene.documents())[4:] == [("CN-TEST-000003", due(order) - 500, SECOND)]
+    assert await scene.balances() == {}
 
 
 async def test_an_order_that_is_cancelled_before_its_document_gets_none(scene: DocumentsScene) -> None:

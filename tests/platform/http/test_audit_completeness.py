@@ -17,7 +17,7 @@ LINK = "/accounts/{account_id}/links/{offset_link_id}"
 OF_MEMBERS = (
     "/overview/target",
     *("/keys", "/keys/{key_id}/rotate", "/keys/{key_id}/revoke"),
-    "/tax",
+    *("/tax", "/invoices/{number}/replace"),
     *("/buy/order", "/accounts", "/accounts/{account_id}", "/accounts/{account_id}/payment"),
     *("/accounts/{account_id}/mix", "/accounts/{account_id}/close"),
     *("/accounts/{account_id}/archive", "/accounts/{account_id}/unarchive"),
@@ -41,7 +41,7 @@ OF_OPERATORS = (
     *("/customers/{organisation_id}/keys/{key_id}", "/mails/{mail_id}/retry", "/mails/{mail_id}/discard"),
     *(
         f"/money/invoices/{{number}}/{action}"
-        for action in ("settle", "write-off", "approve-write-off", "reinstate", "resend", "credit")
+        for action in ("settle", "write-off", "approve-write-off", "reinstate", "resend", "credit", "replace")
     ),
     *("/money/inbox", "/money/doubtful/{line_id}"),
     *("/customers/{organisation_id}/tax", "/customers/{organisation_id}/vat-check"),

@@ -1340,7 +1340,7 @@ class CreditNote(Model):
     """The reason in words, if given."""
 
 
-CreditCause = Literal["cancellation", "correction", "dispute", "reduction", "refund"]
+CreditCause = Literal["cancellation", "correction", "dispute", "reduction", "refund", "replacement"]
 
 
 class CancelInput(TypedDict):

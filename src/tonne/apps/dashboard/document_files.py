@@ -59,7 +59,7 @@ def _state_of(document: ListedDocument, today: date) -> StateInWords:
         return StateInWords("Taken back", "warn") if document.is_taken_back else StateInWords("Issued")
     match document.status:
         case None:
-            return StateInWords("Issued")
+            return StateInWords("Replaced", "warn") if document.replaced_by else StateInWords("Issued")
         case "cancelled":
             return StateInWords("Cancelled", "warn")
         case "paid":

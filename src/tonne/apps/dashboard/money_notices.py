@@ -29,6 +29,7 @@ MONEY_NOTICES = {
     "tax_decided": "The decision about the tax is recorded.",
     "refund_settled": "The refund is recorded as paid back.",
     "invoice_credited": "The credit note is issued.",
+    "invoice_replaced": "The other invoice is issued, and the credit note that cancels the first.",
     "payment_accepted": "The payment pays for its order.",
     "payment_returned": "The payment goes back. A worker asks the gateway for it.",
     "payouts_imported": "The payouts are imported.",

@@ -217,7 +217,7 @@ class OrderDesk(DashboardPage, frozen=True):
         async with self.database.connection() as connection:
             invoice = existing(await find_invoice(connection, scope, viewer.request.path("order_id")))
         pdf = (await self.originals.pdf(invoice)).read()
-        headers = {"Content-Disposition": f'inline; filename="{invoice.reference}.pdf"'}
+        headers = {"Content-Disposition": f'inline; filename="{invoice.in_force.reference}.pdf"'}
         return _private(Response(pdf, 200, b"application/pdf", headers))
 
     async def _view(self, viewer: OrderViewer, scope: Scope, *, with_life: bool = False) -> OrderView:

@@ -235,7 +235,9 @@ SELECT account_id, id FROM (
     UNION SELECT account_id, order_id FROM certificates WHERE number = $4 AND organisation_id = $1 AND mode = $2
     UNION SELECT billed.account_id, billed.order_id FROM invoices
     JOIN invoice_orders billed ON billed.invoice_id = invoices.id
-    WHERE (invoices.id = $3 OR invoices.reference = upper($3))
+    WHERE invoices.id IN (SELECT $3 UNION ALL SELECT coalesce(note.invoice_id, named.id) FROM tax_documents named
+                          LEFT JOIN credit_notes note ON note.id = named.corrects AND note.cause = 'replacement'
+                          WHERE named.reference = upper($3))
       AND invoices.organisation_id = $1 AND invoices.mode = $2
 ) AS named ORDER BY id DESC LIMIT $5
 """
@@ -303,7 +305,9 @@ UNION SELECT charges.account_id, paid.order_id FROM charges
       WHERE charges.id = $1 OR charges.reference = $1
 UNION SELECT billed.account_id, billed.order_id FROM invoices
       JOIN invoice_orders billed ON billed.invoice_id = invoices.id
-      WHERE invoices.id = $1 OR invoices.reference = upper($1)
+      WHERE invoices.id IN (SELECT $1 UNION ALL SELECT coalesce(note.invoice_id, named.id) FROM tax_documents named
+                            LEFT JOIN credit_notes note ON note.id = named.corrects AND note.cause = 'replacement'
+                            WHERE named.reference = upper($1))
 UNION SELECT billed.account_id, billed.order_id FROM bank_transfers transfer
       JOIN invoice_orders billed ON billed.invoice_id = transfer.invoice_id
       WHERE transfer.id = $1 OR transfer.reference = $1

@@ -20,6 +20,7 @@ from tonne.apps.backoffice.money.money_page import MoneyPage
 from tonne.apps.backoffice.money.month_end_page import MonthEndPage
 from tonne.apps.backoffice.money.payments_page import PaymentsPage
 from tonne.apps.backoffice.money.refunds_page import RefundsPage
+from tonne.apps.backoffice.money.replace_page import OperatorReplacePage
 from tonne.apps.backoffice.money.returns_page import ReturnsPage
 from tonne.apps.backoffice.money.transfer_page import TransferPage
 from tonne.apps.backoffice.order_page import OrderOfOperator
@@ -53,6 +54,7 @@ from tonne.apps.workspace.orders_page import HistoryPage, JumpPage, OrdersPage
 from tonne.apps.workspace.overview_page import OverviewPage
 from tonne.apps.workspace.page_editor import PageEditor
 from tonne.apps.workspace.people_page import PeoplePage
+from tonne.apps.workspace.replace_page import ReplaceInvoicePage
 from tonne.apps.workspace.statement_page import StatementPage
 from tonne.apps.workspace.tax_page import TaxPage
 from tonne.platform.http.limits.rate_limit import TokenBuckets
@@ -69,7 +71,7 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         PageEditor(*page, parts.public_page).section(),
         WebhooksPage(*page, parts.webhooks, box).section(),
         OrderOfMember(*page, _order_desk(parts, limit_name="order_mails")).section(),
-        InvoicesPage(*page).section(),
+        *(each(*page).section() for each in (InvoicesPage, ReplaceInvoicePage)),
         DocumentsPage(*page, parts.originals).section(),
         StatementPage(*page).section(),
         TaxPage(*page).section(),
@@ -88,7 +90,7 @@ def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
         *(page(*parts.page).section() for page in (*pages, *search)),
         OrderOfOperator(*parts.page, _order_desk(parts, limit_name="operator_order_mails")).section(),
         *_supply_desk(parts),
-        OperatorInvoicePage(*parts.page).section(),
+        *(page(*parts.page).section() for page in (OperatorInvoicePage, OperatorReplacePage)),
         AllDocumentsPage(*parts.page, parts.originals).section(),
         PaymentsPage(*parts.page, parts.card_gateways).section(),
         *(page(*parts.page).section() for page in money),

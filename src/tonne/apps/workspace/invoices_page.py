@@ -16,6 +16,7 @@ from tonne.money.accounting.reports.organisation_documents import (
     list_received,
     sum_received_of,
 )
+from tonne.money.invoices.credit_notes.replace_invoice import is_replaceable
 from tonne.money.invoices.credit_notes.store import list_credit_notes
 from tonne.money.invoices.documents.billed_lines import billed_lines
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
@@ -83,6 +84,7 @@ class InvoicesPage(DashboardPage, frozen=True):
             orders = await list_billed_orders(connection, invoice, SHOWN_ORDERS)
             remaining = await find_remaining(connection, invoice)
             names = await find_names(connection, viewer.organisation_id, [each.account_id for each in orders])
+            can_be_replaced = await is_replaceable(connection, invoice)
         record, received_minor = invoice.read_record(), sum(each.amount_minor for each in received)
         is_payable = invoice.closing is None and invoice.payment_method is PaymentMethod.INVOICE
         code = epc_qr_svg(record, remaining) if is_payable else None
@@ -97,6 +99,8 @@ class InvoicesPage(DashboardPage, frozen=True):
             received_minor=received_minor,
             charges=[each for each in charges if each.status in {"captured", "refunded"}],
             notes=notes,
+            credits=[note for note in notes if note.taken_back_by is None],
+            may_replace=can_be_replaced and viewer.may(Right.MONEY),
             orders=orders,
             names=names,
             is_payable=is_payable and invoice.mode is Mode.LIVE,

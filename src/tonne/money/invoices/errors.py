@@ -22,6 +22,15 @@ class InvoiceNotAvailable(TonneError, kind=Kind.NOT_FOUND, code="invoice_not_ava
     message = "This order has no invoice: it is not paid yet, its total is zero, or its invoice is not issued yet."
 
 
+class InvoiceNotReplaced(TonneError, kind=Kind.CONFLICT, code="invoice_not_replaced"):
+    """In the dashboard: an invoice is to be replaced that is cancelled or written off, or that states the same already.
+
+    See its page.
+    """
+
+    message = "The invoice cannot be replaced."
+
+
 class InvoiceNotOpen(TonneError, kind=Kind.CONFLICT, code="invoice_not_open"):
     """The invoice to settle is already paid or cancelled, or its order is not placed.
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from tonne.money.invoices.document_numbers import find_by_references_any_account
 from tonne.money.invoices.errors import InvoiceNotFound
 from tonne.money.invoices.mail import find_recipients
 from tonne.money.invoices.model import Invoice, InvoiceStatus
 from tonne.money.invoices.reference import reference_of, references_in
-from tonne.money.invoices.store import find_by_references_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 

@@ -77,10 +77,10 @@ def _event(event_type: str, invoice: Invoice, order_ids: list[str]) -> OptionalE
     document = same_named(
         InvoiceOut,
         invoice,
-        number=invoice.reference,
+        number=invoice.in_force.reference,
         total=format_money(invoice.total_minor, invoice.currency),
         amount_due=format_money(invoice.due_minor, invoice.currency),
-        issued_on=invoice.issued_on.isoformat(),
+        issued_on=invoice.in_force.issued_on.isoformat(),
         due_on=invoice.due_on.isoformat(),
         order_ids=order_ids,
     )

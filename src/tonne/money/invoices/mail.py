@@ -63,7 +63,7 @@ class InvoiceLetter(Struct, frozen=True):
     is_collected: bool = False
 
     def compose(self, subject: str, blocks: list[str]) -> EmailMessage:
-        return _compose(
+        return compose_with_documents(
             self.settings, self.recipients, self.record, subject=subject, blocks=blocks, attached=self.attached
         )
 
@@ -201,82 +201,12 @@ def compose_reminder(letter: InvoiceLetter) -> EmailMessage:
     return letter.compose(subject, blocks)
 
 
-def compose_credit_mail(
-    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, originals: Sequence[StoredFile], left: str
-) -> EmailMessage:
-    """For a credit note, which is attached. `left` is what is left to pay of the invoice, without a currency."""
-    wording = wording_in(record.language)
-    _ = wording.translate
-    values = {
-        "number": record.number,
-        "invoice": record.invoice_number,
-        "total": wording.amount(record.total, record.currency),
-        "order": record.lines[0].order_id,
-        "n": wording.count(record.order_count),
-    }
-    reason = _("Reason: %(reason)s", reason=one_line(record.reason)) if record.reason else _("No reason was given.")
-    if record.cancels_invoice and not record.invoice_paid:
-        subject = _("Invoice %(invoice)s has been cancelled", **values)
-        cancelled = _.plural(
-            "Order %(order)s has been cancelled, and with it invoice %(invoice)s.",
-            "%(n)s orders have been cancelled, and with them invoice %(invoice)s.",
-            record.order_count,
-            **values,
-        )
-        attached = _("Please find attached credit note %(number)s for %(total)s.", **values)
-        stop = _("Please do not pay this invoice.")
-        blocks = [f"{cancelled} {attached}", reason, f"{stop} {_if_paid(record, wording)}"]
-    else:
-        subject = _("Credit note %(number)s: %(total)s on invoice %(invoice)s", **values)
-        attached = _.plural(
-            "Please find attached credit note %(number)s for %(total)s. It reduces invoice %(invoice)s by this amount"
-            " (order %(order)s).",
-            "Please find attached credit note %(number)s for %(total)s. It reduces invoice %(invoice)s by this amount"
-            " (%(n)s orders).",
-            record.order_count,
-            **values,
-        )
-        blocks = [attached, reason, _after_credit(record, left, wording)]
-    return _compose(settings, recipients, record, subject=subject, blocks=blocks, attached=originals)
-
-
-def _if_paid(record: CreditNoteRecord, wording: LocalWording) -> str:
-    _ = wording.translate
-    if record.returned is not None:
-        return _(
-            "We have received %(amount)s for it, and will return it to the account it came from.",
-            amount=wording.amount(record.returned, record.currency),
-        )
-    if record.paid_by_card:
-        return _("Nothing was charged to your card for it.")
-    return _("If you have already paid it, contact us and we will refund you.")
-
-
-def _after_credit(record: CreditNoteRecord, left: str, wording: LocalWording) -> str:
-    _ = wording.translate
-    if record.invoice_paid:
-        return _("The invoice was paid, so we return this amount to you.")
-    if not left.strip("0."):
-        return _("Nothing is left to pay of the invoice.")
-    amount = wording.amount(left, record.currency)
-    if record.paid_by_card:
-        return _(
-            "We charge what is left of the invoice, %(amount)s, to your card. You have nothing to do.", amount=amount
-        )
-    return _(
-        "%(amount)s is left to pay of the invoice. If you have not paid it yet, please do so with the reference"
-        " %(reference)s.",
-        amount=amount,
-        reference=record.invoice_number,
-    )
-
-
 def day_text(day: date | str) -> str:
     """`31 March 2026`, which is unambiguous in every country."""
     return ENGLISH.day(day)
 
 
-def _compose(
+def compose_with_documents(
     settings: Settings,
     recipients: list[str],
     record: InvoiceRecord | CreditNoteRecord,

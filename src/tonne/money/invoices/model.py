@@ -21,7 +21,7 @@ from tonne.platform.db.database import Connection
 from tonne.platform.settings.bank_accounts import own_account, parse_bank_accounts
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment, format_money
-from tonne.platform.values.context import Mode, is_id
+from tonne.platform.values.context import Mode, is_id, same_named
 from tonne.platform.values.language import N_
 from tonne.platform.web.translate import translator
 from tonne.selling.accounts.model import PaymentMethod
@@ -93,6 +93,31 @@ class Invoice(IssuedDocument, frozen=True, kw_only=True):
     settled_by_hand: bool = False
     written_off_at: datetime | None = None
     difference_minor: int = 0
+    # The document that replaced the first one, and what it states. `record` is its content.
+    replaced_by: str | None = None
+    number_in_force: int = 0
+    reference_in_force: str = ""
+    issued_in_force: date | None = None
+    total_in_force: int = 0
+
+    @property
+    def in_force(self) -> TaxDocument:
+        if self.replaced_by is None or self.issued_in_force is None:
+            return self
+        return same_named(
+            TaxDocument,
+            self,
+            id=self.replaced_by,
+            number=self.number_in_force,
+            reference=self.reference_in_force,
+            total_minor=self.total_in_force,
+            issued_on=self.issued_in_force,
+        )
+
+    @property
+    def credited_since(self) -> int:
+        """What credit notes took off the document in force."""
+        return self.credited_minor - (self.total_minor - self.in_force.total_minor)
 
     @property
     def is_paid(self) -> bool:

@@ -21,10 +21,12 @@ invoices.currency, invoices.total_minor, document.tax_minor, invoices.credited_m
 invoices.billing, invoices.payment_method, invoices.order_count, invoices.status, invoices.issued_on, invoices.due_on,
 document.record, invoices.mailed_at, invoices.reminded_at, invoices.settled_at, invoices.settled_by,
 invoices.settled_by_hand, invoices.written_off_at, invoices.difference_minor, invoices.is_prepaid,
+invoices.replaced_by, document.number AS number_in_force, document.reference AS reference_in_force,
+document.issued_on AS issued_in_force, document.total_minor AS total_in_force,
 (SELECT each.order_id FROM invoice_orders each WHERE each.invoice_id = invoices.id LIMIT 1) AS first_order_id
 """
 # What INVOICE_COLUMNS are read from.
-INVOICES = "invoices JOIN tax_documents document ON document.id = invoices.id"
+INVOICES = "invoices JOIN tax_documents document ON document.id = coalesce(invoices.replaced_by, invoices.id)"
 
 
 def read_invoice(row: asyncpg.Record) -> Invoice:
@@ -157,15 +159,6 @@ async def list_streams_any_account(connection: Connection, ids: Sequence[str]) -
     return [Stream(row["organisation_id"], Mode(row["mode"])) for row in await connection.fetch(LIST_STREAMS, ids)]
 
 
-FIND_BY_REFERENCES = f"""
-SELECT {INVOICE_COLUMNS} FROM {INVOICES} WHERE invoices.reference = ANY ($1::text[])
-"""  # noqa: S608 - a constant
-
-
-async def find_by_references_any_account(connection: Connection, references: Sequence[str]) -> list[Invoice]:
-    return [read_invoice(row) for row in await connection.fetch(FIND_BY_REFERENCES, references)]
-
-
 LIST_INVOICES = f"""
 SELECT {INVOICE_COLUMNS} FROM {INVOICES}
 WHERE invoices.mode = $1 AND NOT invoices.is_prepaid AND ($2::text IS NULL OR invoices.status = $2)
@@ -197,9 +190,9 @@ async def list_numbered_any_account(
 # A lease: if the worker dies, the invoices are due again when it expires.
 CLAIM_DUE = f"""
 UPDATE invoices SET next_attempt_at = $2
-FROM (SELECT id FROM invoices WHERE next_attempt_at <= $1
+FROM (SELECT id, replaced_by FROM invoices WHERE next_attempt_at <= $1
       ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
-JOIN tax_documents document ON document.id = due.id
+JOIN tax_documents document ON document.id = coalesce(due.replaced_by, due.id)
 WHERE invoices.id = due.id
 RETURNING {INVOICE_COLUMNS}
 """  # noqa: S608 - a constant
@@ -371,6 +364,14 @@ async def add_credit(
     """Returns the new status of the locked invoice; None if the credit would exceed its total."""
     status = await tx.fetchval(CREDIT, invoice.id, amount_minor, by.at, str(by.actor), cancels)
     return None if status is None else InvoiceStatus(status)
+
+
+MARK_REPLACED = "UPDATE invoices SET replaced_by = $2 WHERE id = $1"
+
+
+async def mark_replaced(tx: Connection, invoice: Invoice, document_id: str) -> None:
+    """Of a locked invoice: another document is in force."""
+    await tx.execute(MARK_REPLACED, invoice.id, document_id)
 
 
 REDUCE_CREDIT = "UPDATE invoices SET credited_minor = credited_minor - $2 WHERE id = $1"

@@ -73,6 +73,11 @@ class TaxDocument(msgspec.Struct, frozen=True, kw_only=True):
     def series(self) -> str:
         return self.kind.series
 
+    @property
+    def in_force(self) -> "TaxDocument":
+        """Itself, unless it is an invoice that another one replaced."""
+        return self
+
     def read_content(self) -> InvoiceRecord | CreditNoteRecord:
         if self.kind is DocumentKind.CREDIT_NOTE:
             return msgspec.json.decode(self.record, type=CreditNoteRecord)

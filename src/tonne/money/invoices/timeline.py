@@ -105,8 +105,9 @@ async def return_timeline(connection: Connection, scope: Scope, order_id: str) -
 
 LIST_CREDIT_NOTES_OF_ORDER = """
 SELECT note.id, note.reference, note.currency, part.total_minor, note.cause, note.reason, note.issued_by,
-       note.created_at, note.mailed_at
+       note.created_at, note.mailed_at, following.reference AS taken_back_by
 FROM credit_note_orders part JOIN credit_notes note ON note.id = part.credit_note_id
+LEFT JOIN tax_documents following ON following.id = note.taken_back_by
 WHERE part.account_id = $1 AND part.order_id = $2 ORDER BY note.created_at
 """
 
@@ -116,6 +117,7 @@ async def credit_note_timeline(connection: Connection, scope: Scope, order_id: s
     for row in await connection.fetch(LIST_CREDIT_NOTES_OF_ORDER, scope.account_id, order_id):
         amount, reason = f"{format_money(row['total_minor'], row['currency'])} {row['currency']}", row["reason"]
         text = f"{row['reference']} over {amount} issued ({row['cause']}){f': {reason}' if reason else ''}"
+        text += f"; taken back by {row['taken_back_by']}" if row["taken_back_by"] else ""
         entries += entries_of(
             "credit note",
             row["id"],

@@ -171,10 +171,10 @@ def _method(found: ReceiptFacts, wording: LocalWording) -> str:
     if not found.order.amount_due_minor and invoice is None:
         return _("Nothing to pay")
     if found.order.payment_method is PaymentMethod.CARD:
-        return _("Card") if invoice is None else _("Card, invoice %(reference)s", reference=invoice.reference)
+        return _("Card") if invoice is None else _("Card, invoice %(reference)s", reference=invoice.in_force.reference)
     if invoice is None:
         return _("Bank transfer")
-    return _("Bank transfer, invoice %(reference)s", reference=invoice.reference)
+    return _("Bank transfer, invoice %(reference)s", reference=invoice.in_force.reference)
 
 
 def _refunds(found: ReceiptFacts, wording: LocalWording, due_minor: int) -> list[tuple[str, str]]:
@@ -204,5 +204,5 @@ def _notes(found: ReceiptFacts, wording: LocalWording) -> list[str]:
         notes.append(_("A refund is under way. It is on this receipt once it was made."))
     notes.append(_("This is not a tax document."))
     if found.invoice is not None:
-        notes.append(_("For your tax records, use invoice %(reference)s.", reference=found.invoice.reference))
+        notes.append(_("For your tax records, use invoice %(reference)s.", reference=found.invoice.in_force.reference))
     return notes

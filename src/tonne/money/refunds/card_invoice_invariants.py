@@ -84,7 +84,7 @@ INVARIANTS = (
             SELECT billed.total_minor - coalesce(sum(credited.total_minor), 0) AS amount_minor
             FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
             WHERE note.invoice_id = invoices.id AND credited.account_id = billed.account_id
-              AND credited.order_id = billed.order_id AND note.refund_id IS NULL
+              AND credited.order_id = billed.order_id AND note.refund_id IS NULL AND note.taken_back_by IS NULL
               AND note.created_at <= invoices.settled_at) AS paid
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(amount_minor), 0) AS amount_minor FROM refunds

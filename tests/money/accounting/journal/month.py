@@ -28,9 +28,9 @@ from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.stored_cards.stored_cards import charge_again, describe_card, store_card
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
+from tonne.money.invoices.document_numbers import find_by_references_any_account
 from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.settle_invoice import reinstate_invoice, settle_invoice, write_off_invoice
-from tonne.money.invoices.store import find_by_references_any_account
 from tonne.money.refunds.disputes.check_payments import simulate_dispute
 from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
 from tonne.platform.db.database import Connection

@@ -46,7 +46,8 @@ SELECT EXISTS (
 
 
 FIND_DOCUMENT = """
-SELECT document.reference FROM invoice_orders billed JOIN tax_documents document ON document.id = billed.invoice_id
+SELECT document.reference FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+JOIN tax_documents document ON document.id = coalesce(invoices.replaced_by, invoices.id)
 WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY document.created_at DESC LIMIT 1
 """
 

@@ -25,7 +25,8 @@ from tonne.money.bank.formats.statement import StatementFormat, StatementLine
 from tonne.money.bank.return_store import find_returns_by_outgoing_any_account
 from tonne.money.bank.transfer_model import Transfer, TransferState
 from tonne.money.invoices import store as invoice_store
-from tonne.money.invoices.model import DifferenceKind
+from tonne.money.invoices.document_numbers import find_ids_any_account
+from tonne.money.invoices.model import DifferenceKind, Invoice
 from tonne.money.invoices.settle_difference import book_difference
 from tonne.money.invoices.settle_invoice import lock_with_orders_any_account, mark_invoice_paid, pay_orders_any_account
 from tonne.platform.db.database import Connection
@@ -201,12 +202,19 @@ async def _describe(tx: Connection, found: Sequence[Identified], matches: dict[s
 
 
 async def _named_invoices(tx: Connection, lines: Sequence[StatementLine]) -> dict[str, NamedInvoice]:
-    """The invoices that the lines may name, by reference. They and their orders are locked."""
+    """The invoices that the lines may name, by each number of theirs. They and their orders are locked."""
     references = {reference for line in lines for place in named_references(line) for reference in place}
-    ids = [found.id for found in await invoice_store.find_by_references_any_account(tx, list(references))]
-    invoices = await lock_with_orders_any_account(tx, ids)
-    received = await sum_received_any_account(tx, ids)
-    return {invoice.reference: NamedInvoice(invoice, received.get(invoice.id, 0)) for invoice in invoices}
+    ids = await find_ids_any_account(tx, list(references))
+    invoices = await lock_with_orders_any_account(tx, list(set(ids.values())))
+    return await _by_number(tx, ids, invoices)
+
+
+async def _by_number(
+    connection: Connection, ids: Mapping[str, str], invoices: Sequence[Invoice]
+) -> dict[str, NamedInvoice]:
+    received = await sum_received_any_account(connection, [each.id for each in invoices])
+    named = {each.id: NamedInvoice(each, received.get(each.id, 0)) for each in invoices}
+    return {number: named[id_] for number, id_ in ids.items() if id_ in named}
 
 
 async def suggest_splits_any_account(
@@ -215,9 +223,9 @@ async def suggest_splits_any_account(
     """How transfers that name several open invoices can be split over them, by transfer id."""
     open_ones = [each for each in transfers if each.amount_minor > 0 and each.rest_minor > 0]
     names = {name for each in open_ones for place in named_references(each) for name in place}
-    invoices = await invoice_store.find_by_references_any_account(connection, sorted(names)) if names else []
-    received = await sum_received_any_account(connection, [each.id for each in invoices])
-    known = {each.reference: NamedInvoice(each, received.get(each.id, 0)) for each in invoices}
+    ids = await find_ids_any_account(connection, sorted(names)) if names else {}
+    invoices = await invoice_store.find_invoices_any_account(connection, list(set(ids.values())))
+    known = await _by_number(connection, ids, invoices)
     splits = {each.id: suggest_split(each, known) for each in open_ones}
     return {id_: split for id_, split in splits.items() if split is not None}
 

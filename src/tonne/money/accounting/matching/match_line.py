@@ -123,21 +123,28 @@ def _find_named(
     """The invoices that the line pays, or a message. What is not certain is left for an operator."""
     places = named_references(line)
     missing = [min(place) for place in places if not place & invoices.keys()]
-    names = {name for place in places for name in place & invoices.keys()}
+    by_first = {each.invoice.reference: each for each in invoices.values()}
+    known = [_first_numbers(place, invoices) for place in places]
+    names = {name for place in known for name in place}
     if not places:
         return (), "no invoice is named."
     if missing:
         return (), f"there is no invoice {missing[0]}."
     if len(names) > 1:
-        fitting = _find_fitting(line, mode, [place & invoices.keys() for place in places], invoices)
+        fitting = _find_fitting(line, mode, known, by_first)
         if len(fitting) == 1:
-            return [invoices[name] for name in sorted(fitting.pop())], ""
+            return [by_first[name] for name in sorted(fitting.pop())], ""
         return (), f"ambiguous: may be any of {', '.join(sorted(names))}."
-    named = invoices[names.pop()]
+    named = by_first[names.pop()]
     invoice = named.invoice
     if (invoice.mode, invoice.currency) != (mode, line.currency):
         return (), f"{invoice.reference} is in {invoice.mode} mode and in {invoice.currency}."
     return [named], ""
+
+
+def _first_numbers(place: AbstractSet[str], invoices: Mapping[str, NamedInvoice]) -> set[str]:
+    """Of the invoices that a place may name: one that was replaced has several numbers."""
+    return {invoices[name].invoice.reference for name in place & invoices.keys()}
 
 
 # A text with many unclear numbers is left to a person.
@@ -177,8 +184,9 @@ class SuggestedSplit(NamedTuple):
 
 def suggest_split(transfer: Transfer, invoices: Mapping[str, NamedInvoice]) -> SuggestedSplit | None:
     """In the order of the numbers. None unless the text names several open invoices of one customer."""
-    names = {name for place in named_references(transfer) for name in place & invoices.keys()}
-    chosen = [invoices[name] for name in sorted(names)]
+    by_first = {each.invoice.reference: each for each in invoices.values()}
+    names = {name for place in named_references(transfer) for name in _first_numbers(place, invoices)}
+    chosen = [by_first[name] for name in sorted(names)]
     payable = [
         each
         for each in chosen

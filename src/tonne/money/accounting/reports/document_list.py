@@ -16,13 +16,17 @@ _LARGEST = 2**63 - 1
 
 
 class ListedDocument(TaxDocument, frozen=True, kw_only=True):
-    """With the number of the document that it corrects, and the state of an invoice."""
+    """With the number of the document that it corrects or replaces, and the state of an invoice that is in force."""
 
     corrected: str | None
+    replaces: str | None
+    replaced_by: str | None
     status: str | None
     due_on: date | None
     is_credited: bool
     is_taken_back: bool
+    # Of somebody who paid at checkout: not the organisation.
+    is_of_customer: bool
 
 
 class DocumentSearch(Struct, frozen=True):
@@ -57,13 +61,26 @@ _MATCHES = """
 _DOCUMENT = """
 found.id, found.kind, found.organisation_id, found.mode, found.number, found.reference, found.currency,
        found.total_minor, found.tax_minor, found.issued_on, found.corrects, document.record,
-       corrected.reference AS corrected, invoice.status, invoice.due_on,
-       coalesce(invoice.credited_minor > 0, false) AS is_credited, note.taken_back_by IS NOT NULL AS is_taken_back
+       corrected.reference AS corrected, replaced.reference AS replaces, next.reference AS replaced_by,
+       CASE WHEN next.id IS NULL THEN invoice.status END AS status, invoice.due_on,
+       coalesce(invoice.credited_minor > 0, false) AS is_credited, note.taken_back_by IS NOT NULL AS is_taken_back,
+       coalesce(invoice.is_prepaid, false)
+       AND EXISTS (SELECT FROM invoice_orders billed
+                   JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+                   WHERE billed.invoice_id = invoice.id AND orders.offset_link_id IS NOT NULL) AS is_of_customer
 """
 _STATE = """
 JOIN tax_documents document ON document.id = found.id
 LEFT JOIN tax_documents corrected ON corrected.id = found.corrects
-LEFT JOIN invoices invoice ON invoice.id = found.id
+LEFT JOIN credit_notes cancelling ON cancelling.id = found.corrects AND cancelling.cause = 'replacement'
+LEFT JOIN tax_documents replaced ON replaced.id = corrected.corrects AND cancelling.id IS NOT NULL
+LEFT JOIN invoices invoice ON invoice.id = coalesce(cancelling.invoice_id, found.id)
+LEFT JOIN LATERAL (
+    SELECT following.id, following.reference
+    FROM credit_notes later JOIN tax_documents cancelled ON cancelled.id = later.id
+    JOIN tax_documents following ON following.id = later.taken_back_by
+    WHERE later.invoice_id = invoice.id AND later.cause = 'replacement' AND cancelled.corrects = found.id
+) AS next ON true
 LEFT JOIN credit_notes note ON note.id = found.id
 ORDER BY found.issued_on DESC, found.id DESC
 """

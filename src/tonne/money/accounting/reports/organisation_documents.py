@@ -42,11 +42,15 @@ async def list_open_invoices_of(
 
 FIND_INVOICE = f"""
 SELECT {INVOICE_COLUMNS} FROM {INVOICES}
-WHERE invoices.organisation_id = $1 AND invoices.mode = $2 AND invoices.reference = $3
+WHERE invoices.organisation_id = $1 AND invoices.mode = $2
+  AND invoices.id IN (SELECT coalesce(note.invoice_id, named.id) FROM tax_documents named
+                      LEFT JOIN credit_notes note ON note.id = named.corrects AND note.cause = 'replacement'
+                      WHERE named.reference = $3)
 """  # noqa: S608 - a constant
 
 
 async def find_invoice_of(connection: Connection, tenant: Tenant, reference: str) -> Invoice | None:
+    """By the number of any document that was issued for it."""
     return optional(read_invoice, await connection.fetchrow(FIND_INVOICE, *tenant, reference))
 
 

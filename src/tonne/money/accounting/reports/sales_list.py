@@ -56,17 +56,18 @@ SELECT document.kind, document.reference AS number, document.issued_on, document
             ELSE greatest(due.on_day, CASE WHEN due.on_day IS NOT NULL AND document.corrects IS NOT NULL
                                            THEN document.issued_on END) END AS tax_point
 FROM tax_documents document
-LEFT JOIN credit_notes taken_back ON taken_back.id = document.corrects
+LEFT JOIN credit_notes note ON note.id IN (document.id, document.corrects)
 CROSS JOIN LATERAL (
     SELECT max(entry.event_at AT TIME ZONE 'UTC')::date AS on_day FROM ledger_entries entry
     WHERE entry.kind = 'tax_due' AND entry.booked_on < $3
-      AND entry.source_id = coalesce(taken_back.invoice_id, document.corrects, document.id)
+      AND entry.source_id = coalesce(note.invoice_id, document.id)
 ) AS due
 LEFT JOIN LATERAL (
     SELECT min(orders.supplied_on) AS supplied_from, max(orders.supplied_on) AS supplied_to
     FROM invoice_orders billed
     JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
-    WHERE billed.invoice_id = document.id
+    WHERE billed.invoice_id = CASE WHEN note.cause = 'replacement' AND note.id = document.corrects
+                                   THEN note.invoice_id ELSE document.id END
       AND NOT (orders.status IN ('cancelled', 'failed')
                AND orders.status_changed_at < coalesce($4::timestamptz, 'infinity'))
     HAVING bool_and(orders.supplied_on IS NOT NULL

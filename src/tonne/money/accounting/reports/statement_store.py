@@ -45,7 +45,9 @@ _OURS = "invoices.organisation_id = $1 AND invoices.mode = $2"
 # that day. A return that came back, or was not paid after all, has two entries.
 _RARE = f"""
 (SELECT document.issued_on AS day, 1 AS place, 'invoice' AS kind, document.reference,
-           format('takes back credit note %s', note.reference) AS text, note.currency, note.total_minor AS amount_minor
+           format(CASE note.cause WHEN 'replacement' THEN 'in place of another invoice, credited with %s'
+                                  ELSE 'takes back credit note %s' END, note.reference) AS text, note.currency,
+           note.total_minor AS amount_minor
     FROM credit_notes note JOIN tax_documents document ON document.id = note.taken_back_by
     WHERE note.organisation_id = $1 AND note.mode = $2 AND NOT note.is_prepaid
       AND document.issued_on BETWEEN $3 AND $4

@@ -47,7 +47,10 @@ async def read_card_receipt(
 
 def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessage:
     invoices, payer, currency = receipt.invoices, receipt.payer, receipt.invoices[0].currency
-    reference, order_count = ", ".join(each.reference for each in invoices), sum(each.order_count for each in invoices)
+    reference, order_count = (
+        ", ".join(each.in_force.reference for each in invoices),
+        sum(each.order_count for each in invoices),
+    )
     tax_minor = sum(each.tax_minor or 0 for each in invoices)
     records = [each.read_record() for each in invoices]
     periods = [record.period for record in records if record.period]

@@ -30,6 +30,8 @@ class CreditCause(StrEnum):
     CORRECTION = "correction"
     # The card issuer reversed the payment of orders that were delivered.
     DISPUTE = "dispute"
+    # The invoice stated a wrong reference or address: another one replaces it.
+    REPLACEMENT = "replacement"
 
 
 class CreditedOrder(msgspec.Struct, frozen=True):
@@ -55,6 +57,8 @@ class CreditNote(IssuedDocument, frozen=True, kw_only=True):
     reason: str | None
     refund_id: str | None
     issued_by: str
+    # The invoice that takes it back: it does not count.
+    taken_back_by: str | None = None
 
     def read_record(self) -> CreditNoteRecord:
         return msgspec.json.decode(self.record, type=CreditNoteRecord)
@@ -128,8 +132,9 @@ def compose_credit_note(
     cancels_invoice: bool,
     terms: TermsOfOrders | None = None,
     returned_minor: int = 0,
+    replaced_by: str | None = None,
 ) -> CreditNote:
-    """`terms` are needed if the invoice has several rates."""
+    """`terms` are needed if the invoice has several rates. `replaced_by` is the number of the invoice that follows."""
     total_minor = sum(each.total_minor for each in credited)
     taxes = [each.tax_minor for each in credited if each.tax_minor is not None]
     tax_minor = sum(taxes) if taxes else None
@@ -140,8 +145,8 @@ def compose_credit_note(
         number=reference,
         mode=invoice.mode.value,
         issued_on=issued_on.isoformat(),
-        invoice_number=invoice.reference,
-        invoice_issued_on=invoice.issued_on.isoformat(),
+        invoice_number=issued.number,
+        invoice_issued_on=issued.issued_on,
         cancels_invoice=cancels_invoice,
         seller=issued.seller,
         buyer=issued.buyer,
@@ -160,11 +165,12 @@ def compose_credit_note(
         language=issued.language,
         einvoice=issued.einvoice,
         tax_point=issued.tax_point,
+        replaced_by=replaced_by,
     )
     return CreditNote(
         id=new_id("crn"),
         invoice_id=invoice.id,
-        corrects=invoice.id,
+        corrects=invoice.in_force.id,
         organisation_id=invoice.organisation_id,
         mode=invoice.mode,
         number=number,

@@ -8,19 +8,20 @@ from tonne.money.bank.return_transfer import return_part_payments
 from tonne.money.invoices import store
 from tonne.money.invoices.credit_notes import credit_note
 from tonne.money.invoices.credit_notes import store as credit_note_store
+from tonne.money.invoices.credit_notes.credit_mails import compose_credit_mail, compose_replacement_mail
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
+from tonne.money.invoices.document_numbers import find_by_references_any_account
 from tonne.money.invoices.documents.parties import rate_text
 from tonne.money.invoices.errors import CreditTooHigh
 from tonne.money.invoices.invoice_events import CANCELLED, CREDITED, record_invoices
 from tonne.money.invoices.issuing.billed_order_store import find_billed_order, list_billed_orders, mark_cancelled
 from tonne.money.invoices.issuing.billing_store import remove_unbilled
 from tonne.money.invoices.issuing.due_document_store import remove_due_documents
-from tonne.money.invoices.mail import compose_credit_mail, find_recipients
+from tonne.money.invoices.mail import find_recipients
 from tonne.money.invoices.model import Invoice, InvoiceStatus, find_remaining
 from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.release_surplus import release_surplus
-from tonne.money.invoices.store import find_by_references_any_account
-from tonne.money.invoices.tax_documents import DocumentKind, take_issue_numbers
+from tonne.money.invoices.tax_documents import DocumentKind, find_documents_any_account, take_issue_numbers
 from tonne.platform.db.batches import RowJobWithSettings, run_each
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.outbox import Urgency, enqueue
@@ -133,7 +134,7 @@ async def issue_credit_note(
         refund_id=refund_id,
         issued_by=str(by.actor),
         cancels_invoice=is_cancelled or (leaves_nothing and not is_open),
-        terms=await _find_terms(tx, invoice, credited),
+        terms=await find_terms(tx, invoice, credited),
         returned_minor=returned_minor,
     )
     status = await store.add_credit(tx, invoice, note.total_minor, cancels=is_cancelled, by=by)
@@ -151,7 +152,7 @@ async def issue_credit_note(
     return note
 
 
-async def _find_terms(
+async def find_terms(
     tx: Connection, invoice: Invoice, credited: Sequence[credit_note.CreditedOrder]
 ) -> credit_note.TermsOfOrders | None:
     if len(invoice.read_record().taxes) < 2:
@@ -216,9 +217,16 @@ class MailCreditNotes(RowJobWithSettings, frozen=True):
             record = note.read_record()
             [invoice] = await find_by_references_any_account(connection, [record.invoice_number])
             remaining = await find_remaining(connection, invoice)
-        left = "0" if remaining is None else remaining.due
+            following = await find_documents_any_account(connection, [note.taken_back_by or ""])
         originals = await self.originals.attachments(note)
-        message = compose_credit_mail(self.settings, recipients, record, originals=originals, left=left)
+        if note.cause is credit_note.CreditCause.REPLACEMENT:
+            [document] = following
+            originals = [*await self.originals.attachments(document), *originals]
+            replacing = document.electronic()
+            message = compose_replacement_mail(self.settings, recipients, record, replacing, originals=originals)
+        else:
+            left = "0" if remaining is None else remaining.due
+            message = compose_credit_mail(self.settings, recipients, record, originals=originals, left=left)
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
                 await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id, urgency=Urgency.BULK)

@@ -15,7 +15,7 @@ from tonne.selling.orders.model import Order
 NOTE_COLUMNS = """
 note.id, note.invoice_id, note.organisation_id, note.mode, note.number, note.reference, note.currency, note.total_minor,
 document.tax_minor, note.cause, note.reason, note.refund_id, note.issued_on, note.issued_by, document.record,
-note.mailed_at
+note.mailed_at, note.taken_back_by
 """
 # What NOTE_COLUMNS are read from.
 NOTES = "credit_notes note JOIN tax_documents document ON document.id = note.id"

@@ -17,7 +17,7 @@ def epc_qr_svg(record: InvoiceRecord, remaining: Remaining | None = None) -> str
 
     It is for amounts in euros up to 999,999,999.99. An invoice in test mode has none: nothing is owed.
     """
-    bank, amount = record.bank, Decimal(record.total if remaining is None else remaining.due)
+    bank, amount = record.bank, Decimal(record.due if remaining is None else remaining.due)
     is_payable = record.document == "invoice" and record.mode == "live" and record.currency == "EUR"
     if not is_payable or bank.iban is None or not _LEAST <= amount <= _MOST:
         return None

@@ -167,10 +167,10 @@ def _add_settlement(transaction: etree._Element, record: InvoiceRecord, parts: X
     else:
         add_date(add(terms, "ram:DueDateDateTime"), record.due_on)
     _add_totals(settlement, record, parts.totals)
-    if record.corrects is not None:
+    if (preceding := record.corrects or record.replaces) is not None:
         corrected = add(settlement, "ram:InvoiceReferencedDocument")
-        add(corrected, "ram:IssuerAssignedID", record.corrects.number)
-        add_date(add(corrected, "ram:FormattedIssueDateTime"), record.corrects.issued_on, prefix="qdt")
+        add(corrected, "ram:IssuerAssignedID", preceding.number)
+        add_date(add(corrected, "ram:FormattedIssueDateTime"), preceding.issued_on, prefix="qdt")
 
 
 def _add_payment_means(settlement: etree._Element, record: InvoiceRecord) -> None:

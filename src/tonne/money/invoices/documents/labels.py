@@ -29,6 +29,8 @@ def invoice_labels(_: Translator) -> dict[str, str]:
             "annex_note": _("Amounts contain the service fee, without tax. Days are in UTC."),
             "placed_sum": _("Single orders as placed"),
             "rounding": _("Rounding in your favour"),
+            "replaces": _("Replaces invoice"),
+            "received_before": _("Received"),
             "billed_sum": _("Billed, without tax"),
             "placed_on": _("Placed on"),
             "net": _("Net (%(currency)s)", currency="{currency}"),
@@ -43,7 +45,9 @@ def sum_label(count: int, _: Translator) -> str:
 
 def credit_note_labels(record: CreditNoteRecord, _: Translator) -> dict[str, str]:
     values = {"amount": "{amount}", "number": "{number}"}
-    if record.cancels_invoice and not record.invoice_paid:
+    if record.replaced_by is not None:
+        effect = _("Invoice %(number)s is replaced by invoice %(other)s", **values, other=record.replaced_by)
+    elif record.cancels_invoice and not record.invoice_paid:
         effect = _("Invoice %(number)s is cancelled, do not pay it", **values)
     elif record.invoice_paid:
         effect = _("%(amount)s of paid invoice %(number)s are credited", **values)

@@ -50,7 +50,8 @@ LIST_ANNEX = """
 SELECT billed.account_id, accounts.name, billed.order_id, billed.placed_at, billed.reference, billed.quantity_grams,
        billed.offset_minor + billed.fee_minor AS net_minor
 FROM invoice_orders billed JOIN accounts ON accounts.id = billed.account_id
-WHERE billed.invoice_id = $1 ORDER BY accounts.name, billed.account_id, billed.placed_at, billed.order_id
+WHERE billed.invoice_id = coalesce((SELECT note.invoice_id FROM credit_notes note WHERE note.id = $2), $1)
+ORDER BY accounts.name, billed.account_id, billed.placed_at, billed.order_id
 """
 
 
@@ -60,7 +61,7 @@ async def load_annex(connection: Connection, invoice: TaxDocument) -> Annex:
     if isinstance(record, CreditNoteRecord) or record.order_count == 1:
         return []
     accounts: dict[str, tuple[str, list[AnnexOrder], list[int]]] = {}
-    for row in await connection.fetch(LIST_ANNEX, invoice.id):
+    for row in await connection.fetch(LIST_ANNEX, invoice.id, invoice.corrects):
         _, orders, amounts = accounts.setdefault(row["account_id"], (row["name"], [], []))
         amounts.append(row["net_minor"])
         orders.append(
@@ -126,6 +127,8 @@ def credit_note_pdf(record: CreditNoteRecord) -> bytes:
 def _printed(record: DocumentRecord) -> dict[str, Any]:
     printed: dict[str, Any] = msgspec.to_builtins(record)
     printed["buyer"]["vat_id"] = record.buyer.vat_id
+    if isinstance(record, InvoiceRecord):
+        printed["due"] = record.due
     return printed
 
 

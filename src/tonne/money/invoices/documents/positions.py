@@ -161,15 +161,15 @@ def _tax_groups(
 
 def _totals(record: InvoiceRecord, positions: Sequence[XmlPosition], allowances: Sequence[XmlAllowance]) -> XmlTotals:
     lines, allowed, total = _sum(positions), _sum(allowances), Decimal(record.total)
-    prepaid = Decimal(0) if record.paid_on is None else total
+    due = Decimal(record.due)
     return XmlTotals(
         lines,
         allowed,
         lines - allowed,
         sum((Decimal(each.tax) for each in record.taxes), Decimal(0)),
         total,
-        prepaid,
-        total - prepaid,
+        total - due,
+        due,
     )
 
 

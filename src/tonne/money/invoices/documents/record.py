@@ -209,6 +209,15 @@ class InvoiceRecord(DocumentRecord, frozen=True, kw_only=True):
     order_count: int = 1
     # What the orders of the annex cost as they were placed, without tax: each was rounded up.
     placed_total: str | None = None
+    # The invoice whose reference or address was wrong, and what had been received of it.
+    replaces: CorrectedInvoice | None = None
+    received: str | None = None
+
+    @property
+    def due(self) -> str:
+        """What was left to pay when it was issued."""
+        received = Decimal(self.total if self.paid_on is not None else self.received or 0)
+        return str(Decimal(self.total) - received)
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -261,3 +270,5 @@ class CreditNoteRecord(DocumentRecord, frozen=True, kw_only=True):
     returned: str | None = None
     # What is credited, by treatment and rate.
     taxes: list[InvoiceTax] = []
+    # The number of the invoice that is issued instead, because its reference or address was wrong.
+    replaced_by: str | None = None

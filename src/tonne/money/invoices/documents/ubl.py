@@ -84,10 +84,10 @@ def _add_header(root: etree._Element, record: InvoiceRecord, parts: XmlParts, ch
         add(order, "cbc:ID", parts.order_number or "NA")
         if record.order_id:
             add(order, "cbc:SalesOrderID", record.order_id)
-    if record.corrects is not None:
+    if (preceding := record.corrects or record.replaces) is not None:
         corrected = add(add(root, "cac:BillingReference"), "cac:InvoiceDocumentReference")
-        add(corrected, "cbc:ID", record.corrects.number)
-        add(corrected, "cbc:IssueDate", record.corrects.issued_on)
+        add(corrected, "cbc:ID", preceding.number)
+        add(corrected, "cbc:IssueDate", preceding.issued_on)
 
 
 def _add_seller(root: etree._Element, seller: InvoiceSeller, *, is_untaxed: bool) -> None:

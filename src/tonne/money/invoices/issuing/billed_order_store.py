@@ -1,6 +1,7 @@
 """SQL of the orders on invoices."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import NamedTuple
 
 from tonne.money.cards.captured_store import CapturedCharge
@@ -86,6 +87,19 @@ async def list_unfulfilled_orders(connection: Connection, invoice: Invoice) -> l
     return [OrderKey(row["account_id"], row["order_id"]) for row in rows]
 
 
+FIND_SUPPLY = """
+SELECT min(orders.supplied_on) AS first_day, max(orders.supplied_on) AS last_day FROM invoice_orders billed
+JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
+WHERE billed.invoice_id = $1 AND NOT billed.cancelled HAVING bool_and(orders.supplied_on IS NOT NULL)
+"""
+
+
+async def find_supply(connection: Connection, invoice: Invoice) -> tuple[date, date] | None:
+    """The first and the last day of supply of its orders; None before all of them are complete."""
+    row = await connection.fetchrow(FIND_SUPPLY, invoice.id)
+    return None if row is None else (row["first_day"], row["last_day"])
+
+
 MARK_CANCELLED = """
 UPDATE invoice_orders SET cancelled = true
 FROM unnest($2::text[], $3::text[]) AS credited (account_id, id)
@@ -105,7 +119,7 @@ SELECT billed.account_id, billed.order_id,
            SELECT sum(credited.total_minor)::bigint
            FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
            WHERE note.invoice_id = billed.invoice_id AND credited.account_id = billed.account_id
-             AND credited.order_id = billed.order_id), 0)::bigint AS due_minor
+             AND credited.order_id = billed.order_id AND note.taken_back_by IS NULL), 0)::bigint AS due_minor
 FROM invoice_orders billed WHERE billed.invoice_id = $1 AND NOT billed.cancelled
 ORDER BY billed.account_id, billed.order_id
 """
@@ -124,7 +138,7 @@ SELECT billed.account_id, billed.order_id,
            SELECT sum(credited.total_minor)::bigint
            FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
            WHERE note.invoice_id = billed.invoice_id AND credited.account_id = billed.account_id
-             AND credited.order_id = billed.order_id AND note.refund_id IS NULL
+             AND credited.order_id = billed.order_id AND note.refund_id IS NULL AND note.taken_back_by IS NULL
              AND note.created_at <= invoices.settled_at), 0)::bigint AS paid_minor
 FROM charge_invoices document JOIN invoices ON invoices.id = document.invoice_id
 JOIN invoice_orders billed ON billed.invoice_id = invoices.id

@@ -13,8 +13,10 @@ SELECT orders.account_id,
            + coalesce(orders.tax_minor, 0) - coalesce(credited.minor, 0)) * 1000000)) AS unpaid
 FROM orders
 LEFT JOIN unbilled_orders unbilled ON unbilled.account_id = orders.account_id AND unbilled.order_id = orders.id
-LEFT JOIN (SELECT account_id, order_id, sum(total_minor) AS minor FROM credit_note_orders
-           WHERE account_id = ANY ($1::text[]) GROUP BY account_id, order_id) AS credited
+LEFT JOIN (SELECT part.account_id, part.order_id, sum(part.total_minor) AS minor
+           FROM credit_note_orders part JOIN credit_notes note ON note.id = part.credit_note_id
+           WHERE part.account_id = ANY ($1::text[]) AND note.taken_back_by IS NULL
+           GROUP BY part.account_id, part.order_id) AS credited
   ON credited.account_id = orders.account_id AND credited.order_id = orders.id
 WHERE orders.account_id = ANY ($1::text[]) AND orders.payment_state = 'unpaid' AND orders.payment_method = $2
   AND orders.status IN ('paid', 'retiring', 'complete')

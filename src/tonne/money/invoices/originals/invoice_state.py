@@ -12,7 +12,7 @@ from tonne.platform.values.amounts import format_money
 
 
 async def read_state(connection: Connection, invoice: Invoice, now: datetime) -> InvoiceState:
-    notes = await list_credit_notes(connection, invoice)
+    notes = [each for each in await list_credit_notes(connection, invoice) if each.taken_back_by is None]
     received_minor = (await sum_received_any_account(connection, [invoice.id])).get(invoice.id, 0)
     if invoice.settled_minor is not None:
         # A card may have paid it, or a person has said so.

@@ -40,6 +40,7 @@ class Originals(Struct, frozen=True):
 
     async def pdf(self, document: TaxDocument) -> DocumentFile:
         """The PDF. If it is not stored yet, it is rendered, signed and stored. Raises SigningUnavailable."""
+        document = document.in_force
         found = await self._find(document, FileFormat.PDF)
         if found is None:
             await self.render(document)
@@ -51,10 +52,11 @@ class Originals(Struct, frozen=True):
     async def file(self, document: TaxDocument, wanted: FileFormat) -> DocumentFile | None:
         """The PDF, the CII in it, or the UBL beside it; None if it has none. Raises SigningUnavailable."""
         pdf = await self.pdf(document)
-        return pdf if wanted is FileFormat.PDF else await self._find(document, wanted)
+        return pdf if wanted is FileFormat.PDF else await self._find(document.in_force, wanted)
 
     async def attachments(self, document: TaxDocument) -> list[StoredFile]:
         """What a mail refers to: the PDF, and the UBL unless a network delivers it. Raises SigningUnavailable."""
+        document = document.in_force
         files: list[DocumentFile | None] = [await self.pdf(document)]
         if not self._is_delivered(document):
             files.append(await self._find(document, FileFormat.UBL))
@@ -136,7 +138,8 @@ class Originals(Struct, frozen=True):
 
 def file_name(document: TaxDocument, file_format: FileFormat) -> str:
     return (
-        document.reference + {FileFormat.PDF: ".pdf", FileFormat.CII: ".xml", FileFormat.UBL: "-ubl.xml"}[file_format]
+        document.in_force.reference
+        + {FileFormat.PDF: ".pdf", FileFormat.CII: ".xml", FileFormat.UBL: "-ubl.xml"}[file_format]
     )
 
 

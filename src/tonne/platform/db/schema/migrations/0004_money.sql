@@ -461,6 +461,8 @@ CREATE TABLE invoices (
     written_off_at   timestamptz,
     -- The document of a card payment that was captured before: nothing of it was ever due.
     is_prepaid       boolean NOT NULL DEFAULT false,
+    -- The document in force instead of the first one, which stated a wrong reference or address.
+    replaced_by      text REFERENCES tax_documents,
     CHECK (credited_minor BETWEEN 0 AND total_minor),
     CHECK (status <> 'cancelled' OR credited_minor = total_minor),
     CHECK ((status = 'paid') = (settled_minor IS NOT NULL)),
@@ -586,9 +588,10 @@ CREATE TABLE credit_notes (
     currency         currency NOT NULL,
     total_minor      bigint NOT NULL CHECK (total_minor > 0),
     -- cancellation: the orders were cancelled. reduction: an order was reduced. refund: money is returned, the orders stay. correction: the operator
-    -- reduces an invoice. dispute: the card issuer reversed the payment of orders that were delivered.
+    -- reduces an invoice. dispute: the card issuer reversed the payment of orders that were delivered. replacement:
+    -- another invoice states the right reference and address.
     cause            text NOT NULL CHECK (cause IN ('cancellation', 'reduction', 'refund', 'correction',
-                                                     'dispute')),
+                                                     'dispute', 'replacement')),
     reason           text CHECK (length(reason) <= 500),
     refund_id        text,
     issued_on        date NOT NULL,
@@ -601,7 +604,8 @@ CREATE TABLE credit_notes (
     recovers         boolean NOT NULL DEFAULT false,
     -- As on its invoice.
     is_prepaid       boolean NOT NULL DEFAULT false,
-    -- The invoice that takes it back, because its refund failed after it had succeeded: it no longer counts.
+    -- The invoice that takes it back, because its refund failed after it had succeeded, or that replaces the one that
+    -- it cancels: it does not count.
     taken_back_by    text REFERENCES tax_documents,
     UNIQUE (mode, number)
 );
