@@ -1,5 +1,6 @@
 """Every sale by card has a tax document, and what goes back is credited on it."""
 
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,6 +10,8 @@ import pytest
 from tests.money.refunds.documents_scene import DocumentsScene
 from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
+from tonne.money.accounting.books.check_month import SETTLING, check_month
+from tonne.money.accounting.journal.read_journal import month_period
 from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.invoices.credit_notes.replace_invoice import StatedBuyer, replace_invoice
 from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts
@@ -22,8 +25,9 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, replace
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, set_tax_profile
+from tonne.selling.catalogue.prices.reference_rates import ReferenceRate, save_reference_rates
 from tonne.selling.orders.buyer import BuyerDetails
-from tonne.selling.orders.model import Order, OrderTax
+from tonne.selling.orders.model import HoldReason, Order, OrderTax
 
 FIRST, NOTE, SECOND = "TN-TEST-000001", "CN-TEST-000001", "TN-TEST-000002"
 CLEARING, LOSSES, TAX = "Assets:Card-Clearing", "Expenses:Dispute-Losses", "Liabilities:Tax:S-19"
@@ -124,6 +128,10 @@ async def test_an_order_that_is_cancelled_before_its_document_gets_none(scene: D
     await scene.send()
     assert await scene.documents() == []
     assert await scene.balances() == {}
+    period = month_period(scene.scope.mode, scene.clock().date().replace(day=1))
+    async with scene.database.connection() as connection:
+        check = await check_month(connection, period, period.end + SETTLING)
+    assert check.refusals == [], "the month can be closed"
 
 
 async def test_a_cancelled_order_is_credited_with_the_cancellation(scene: DocumentsScene) -> None:
@@ -191,6 +199,54 @@ async def test_the_kind_of_a_document_follows_from_the_buyer_and_the_amount(
     kind, lacks = draft_document(order, BilledOrganisation("Ours", "", [], profile), details, SETTINGS, _facts(order))
     found = f"lacks {' '.join(lacks.details)}" if lacks else kind
     assert found == expected
+
+
+async def test_reverse_charge_without_a_vat_id_is_held_back(scene: DocumentsScene) -> None:
+    order = _live(await scene.order(), 1, TaxTreatment.REVERSE_CHARGE, at_checkout=False)
+    ours = BilledOrganisation("Ours", "", [], TaxProfile(**ADDRESS))
+    _, lacks = draft_document(order, ours, None, SETTINGS, _facts(order))
+    assert lacks.hold_reason == HoldReason.VAT_CHECK_MISSING
+    assert "tonne org tax" in lacks.reason
+
+
+async def test_the_note_of_the_merchant_is_not_printed_for_its_customers_at_checkout(scene: DocumentsScene) -> None:
+    async with scene.database.transaction() as tx:
+        own = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19"), "legal_note": "Frame contract 17"}
+        await set_tax_profile(tx, scene.scope.organisation_id, own, by=TESTER.at(scene.clock()))
+    order = await scene.order()
+    await scene.execute("UPDATE orders SET offset_link_id = 'lnk_1' WHERE id = $1", order.id)
+    await scene.run_jobs(scene.worker)
+    await scene.issue()
+    async with scene.database.connection() as connection:
+        invoice = await find_invoice(connection, order.scope, order.id)
+    assert invoice is not None
+    assert [tax.note for tax in invoice.read_record().taxes] == [None]
+
+
+@pytest.mark.parametrize(("tax_point", "rate"), [("payment", "11"), ("supply", "11.5"), ("invoice", "12")])
+async def test_the_rate_is_that_of_the_tax_point(services: Services, world: World, tax_point: str, rate: str) -> None:
+    settings = msgspec.structs.replace(services.settings, seller_country="SE", tax_point=tax_point)
+    scene = DocumentsScene(services, world.ours_test, settings=settings)
+    paid_on = scene.clock().date()
+    async with scene.database.transaction() as tx:
+        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.25"), **ADDRESS}
+        await set_tax_profile(tx, scene.scope.organisation_id, profile, by=TESTER.at(scene.clock()))
+        rates = [
+            ReferenceRate("SEK", paid_on + timedelta(days=days), Decimal(each), "ECB")
+            for days, each in ((0, "11"), (1, "11.5"), (3, "12"))
+        ]
+        await save_reference_rates(tx, rates, by=TESTER.at(scene.clock()))
+    order = await scene.paid()
+    scene.clock.now += timedelta(days=1)
+    await scene.allocate()
+    scene.clock.now += timedelta(days=2)
+    await scene.issue()
+    async with scene.database.connection() as connection:
+        invoice = await find_invoice(connection, order.scope, order.id)
+    assert invoice is not None
+    home = invoice.read_record().home
+    assert home is not None
+    assert (home.currency, home.rate) == ("SEK", rate)
 
 
 async def test_a_document_waits_for_the_settings_of_the_seller(scene: DocumentsScene) -> None:

@@ -87,11 +87,13 @@ async def check_month(connection: Connection, period: Period, now: datetime) -> 
     )
 
 
-# An order that a captured payment paid for alone, or that was billed.
+# An order that a captured payment paid for alone, and that was not billed. One that was cancelled before needs none.
 LIST_WITHOUT_DOCUMENT = """
 SELECT charge.order_id FROM charges charge
-WHERE charge.mode = $1 AND charge.settled_at >= $2 AND charge.settled_at < $3 AND charge.order_id IS NOT NULL
+JOIN orders ON orders.account_id = charge.account_id AND orders.id = charge.order_id
+WHERE charge.mode = $1 AND charge.settled_at >= $2 AND charge.settled_at < $3
   AND charge.status IN ('captured', 'refunded') AND NOT charge.is_surplus
+  AND orders.status NOT IN ('cancelled', 'failed')
   AND NOT EXISTS (SELECT FROM invoice_orders billed
                   WHERE billed.account_id = charge.account_id AND billed.order_id = charge.order_id)
 ORDER BY charge.settled_at LIMIT 100

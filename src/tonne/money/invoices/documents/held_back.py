@@ -21,7 +21,8 @@ from tonne.selling.orders.model import HoldReason
 class HeldBack(Struct, frozen=True):
     """`settings` are variables that the operator sets, `details` are parts of the buyer's tax profile.
 
-    `vat_id` is not proven to be valid; `is_invalid` if the register says that it is not. `currency` has no rate.
+    `vat_id` is not proven to be valid, and empty if it is not known; `is_invalid` if the register says that it is not.
+    `currency` has no rate.
     """
 
     settings: tuple[str, ...] = ()
@@ -31,12 +32,13 @@ class HeldBack(Struct, frozen=True):
     currency: str | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.settings or self.details or self.vat_id or self.currency)
+        return bool(self.settings or self.details or self.vat_id is not None or self.currency)
 
     @property
     def missing(self) -> list[str]:
         """For the log."""
-        return [*self.settings, *self.details, *(each for each in (self.vat_id, self.currency) if each)]
+        vat_id = [] if self.vat_id is None else [self.vat_id or "VAT id"]
+        return [*self.settings, *self.details, *vat_id, *([self.currency] if self.currency else [])]
 
     @property
     def hold_reason(self) -> HoldReason | None:
@@ -45,7 +47,7 @@ class HeldBack(Struct, frozen=True):
             return None
         if self.details:
             return HoldReason.BUYER_DETAILS_MISSING
-        if self.vat_id:
+        if self.vat_id is not None:
             return HoldReason.VAT_CHECK_MISSING
         return HoldReason.EXCHANGE_RATE_MISSING if self.currency else None
 
@@ -63,6 +65,11 @@ class HeldBack(Struct, frozen=True):
             return (
                 f"the register says that the VAT id {self.vat_id} is not valid. Ask the customer; then correct it or "
                 "the treatment with `tonne org tax`, or record another check with `tonne tax vat-check record`."
+            )
+        if self.vat_id == "":
+            return (
+                "reverse charge needs the VAT id of the buyer, which is not known. Set it, or another treatment, with "
+                "`tonne org tax`."
             )
         if self.vat_id:
             return (
@@ -112,11 +119,11 @@ def held_back_by(
         return lacks
     lacks = replace(lacks, currency=facts.currency)
     check = facts.vat_check
-    needs_proof = treatment is TaxTreatment.REVERSE_CHARGE and is_checked(profile.tax_id)
+    needs_proof = treatment is TaxTreatment.REVERSE_CHARGE and (not profile.tax_id or is_checked(profile.tax_id))
     if not needs_proof or (check is not None and check.proves(facts.now, settings.vat_check_max_age_days)):
         return lacks
     is_invalid = check is not None and check.outcome is VatOutcome.INVALID
-    return replace(lacks, vat_id=profile.tax_id, is_invalid=is_invalid)
+    return replace(lacks, vat_id=profile.tax_id or "", is_invalid=is_invalid)
 
 
 def missing_details(treatment: TaxTreatment, profile: TaxProfile | BuyerDetails) -> tuple[str, ...]:

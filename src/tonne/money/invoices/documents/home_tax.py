@@ -1,9 +1,9 @@
 """The tax of documents in a foreign currency, stated in the national one (Art. 230)."""
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tonne.money.invoices.documents.record import HomeTax, InvoiceRecord, InvoiceTax
 from tonne.platform.db.database import Connection
@@ -16,18 +16,43 @@ from tonne.selling.catalogue.prices.reference_rates import HomeRate, home_curren
 Tax = TypeVar("Tax", bound=InvoiceTax)
 
 
+class RateKey(NamedTuple):
+    """Which rate a document needs."""
+
+    currency: str
+    day: date
+
+
+def rate_key(
+    currency: str,
+    settings: Settings,
+    now: datetime,
+    *,
+    paid_at: datetime | None = None,
+    supplied_on: date | None = None,
+) -> RateKey:
+    """For a document that is issued now: the rate of its tax point. If the tax becomes due later, that of today."""
+    today = now.astimezone(UTC).date()
+    paid_on = None if paid_at is None else paid_at.astimezone(UTC).date()
+    due_on = {"payment": paid_on, "supply": supplied_on}.get(settings.tax_point)
+    return RateKey(currency, min(today, due_on or today))
+
+
 async def find_home_rates(
-    connection: Connection, currencies: Collection[str], settings: Settings, now: datetime
+    connection: Connection, keys: Mapping[str, RateKey], settings: Settings
 ) -> dict[str, HomeRate]:
-    """For documents that are issued now. No query if all are in the national currency."""
-    day = now.astimezone(UTC).date()
-    return await reference_rates.find_home_rates(connection, currencies, home_currency_of(settings), day)
+    """By the id of each key, as far as they are known. No query if all are in the national currency."""
+    home, found = home_currency_of(settings), dict[str, HomeRate]()
+    for day in {key.day for key in keys.values()}:
+        currencies = {key.currency for key in keys.values() if key.day == day}
+        rates = await reference_rates.find_home_rates(connection, currencies, home, day)
+        found |= {id_: rates[key.currency] for id_, key in keys.items() if key.day == day and key.currency in rates}
+    return found
 
 
-def lacks_rate(currency: str, settings: Settings, rates: Mapping[str, HomeRate]) -> str | None:
+def lacks_rate(currency: str, settings: Settings, rate: HomeRate | None) -> str | None:
     """The currency, if a document in it needs a rate that is not known."""
-    is_home = home_currency_of(settings) in {None, currency}
-    return None if is_home or currency in rates else currency
+    return None if rate is not None or home_currency_of(settings) in {None, currency} else currency
 
 
 def with_home_tax(record: InvoiceRecord, rate: HomeRate | None) -> InvoiceRecord:

@@ -154,3 +154,16 @@ async def list_paid_shares(
     """What a charge has paid for each order of its invoices, or for one of them. All shares sum to what was settled."""
     rows = await connection.fetch(LIST_PAID_SHARES, charge.scope.account_id, charge.id, order_id)
     return {OrderKey(row["account_id"], row["order_id"]): row["paid_minor"] for row in rows}
+
+
+FIND_SUPPLIED_ON = """
+SELECT CASE WHEN bool_and(orders.supplied_on IS NOT NULL) THEN max(orders.supplied_on) END
+FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
+JOIN orders ON orders.account_id = keys.account_id AND orders.id = keys.id
+"""
+
+
+async def find_supplied_on(connection: Connection, keys: Sequence[OrderKey]) -> date | None:
+    """The day on which the last of these orders was supplied. None if one was not yet."""
+    day: date | None = await connection.fetchval(FIND_SUPPLIED_ON, *columns(keys, "account_id, id"))
+    return day

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tonne.money.cards.captured_store import sum_discounts
 from tonne.money.invoices import store
 from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts, held_back_by
-from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate
+from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate, rate_key
 from tonne.money.invoices.invoice_events import ISSUED, record_invoices
 from tonne.money.invoices.issuing import due_document_store
 from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
@@ -129,7 +129,11 @@ async def _draft(tx: Connection, due: Sequence[DueDocument], settings: Settings,
     orders = [each for each in await load_orders(tx, [each.key for each in due]) if each.status not in _OVER]
     ids = sorted({order.scope.organisation_id for order in orders})
     organisations = {id_: await store.find_billed_organisation(tx, id_) for id_ in ids}
-    rates = await find_home_rates(tx, {order.currency for order in orders}, settings, now)
+    keys = {
+        order.id: rate_key(order.currency, settings, now, paid_at=rows[order.id].paid_at, supplied_on=order.supplied_on)
+        for order in orders
+    }
+    rates = await find_home_rates(tx, keys, settings)
     details: dict[str, BuyerDetails] = {}
     for scope in dict.fromkeys(order.scope for order in orders if order.is_paid_at_checkout):
         details |= await list_buyers(tx, scope, [order.id for order in orders if order.scope == scope])
@@ -138,12 +142,12 @@ async def _draft(tx: Connection, due: Sequence[DueDocument], settings: Settings,
         stated, buyer = details.get(order.id), organisations[order.scope.organisation_id]
         if order.is_paid_at_checkout:
             buyer = await _at_checkout(tx, order, buyer, stated or BuyerDetails())
-        facts = KnownFacts(
-            now, buyer.vat_check, lacks_rate(order.currency, settings, rates), order_reference=own_reference(order)
-        )
+        rate = rates.get(order.id)
+        missing_rate = lacks_rate(order.currency, settings, rate)
+        facts = KnownFacts(now, buyer.vat_check, missing_rate, order_reference=own_reference(order))
         draft = draft_document(order, buyer, stated, settings, facts)
         taxed_in = None if stated is None else stated.taxed_in
-        drafts.append(DocumentDraft(order, rows[order.id], *draft, buyer, rates.get(order.currency), taxed_in))
+        drafts.append(DocumentDraft(order, rows[order.id], *draft, buyer, rate, taxed_in))
     return drafts
 
 
@@ -177,6 +181,8 @@ async def _at_checkout(
     """The customer, taxed as the orders of the organisation are. Without details, the e-mail address or the name."""
     profile = replace(
         organisation.tax,
+        # What the seller has agreed with the organisation is not for its customers.
+        legal_note=None,
         tax_id=details.vat_id,
         buyer_reference=details.reference,
         country=details.country,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.card_payment.pay_by_card import pay_by_card
 from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts, held_back_by
-from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate
+from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate, rate_key
 from tonne.money.invoices.invoice_events import ISSUED, record_invoices
 from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
 from tonne.money.invoices.issuing.compose_invoice import compose_invoice
@@ -24,7 +24,7 @@ from tonne.selling.users.guarded_settings import approved_settings
 
 
 class BillingFacts(Struct, frozen=True):
-    """Of the organisations of a batch of orders, and of their currencies."""
+    """Of the organisations of a batch of orders, and the rates of these orders."""
 
     organisations: Mapping[str, BilledOrganisation]
     rates: Mapping[str, HomeRate]
@@ -49,7 +49,8 @@ async def issue_for_card(tx: Connection, orders: Sequence[Order], settings: Sett
 async def read_facts(tx: Connection, orders: Sequence[Order], settings: Settings, now: datetime) -> BillingFacts:
     ids = sorted({order.scope.organisation_id for order in orders})
     organisations = {id_: await invoice_store.find_billed_organisation(tx, id_) for id_ in ids}
-    return BillingFacts(organisations, await find_home_rates(tx, [order.currency for order in orders], settings, now))
+    keys = {order.id: rate_key(order.currency, settings, now, supplied_on=order.supplied_on) for order in orders}
+    return BillingFacts(organisations, await find_home_rates(tx, keys, settings))
 
 
 def list_lacking(
@@ -77,7 +78,7 @@ async def issue_each(
             settings,
             issued_on,
             client_name=clients.get(order.scope.account_id),
-            home_rate=facts.rates.get(order.currency),
+            home_rate=facts.rates.get(order.id),
         )
         for number, order in enumerate(orders, start=first)
     ]
@@ -100,7 +101,7 @@ def _held_back_by(
     if order.scope.mode is Mode.TEST:
         return HeldBack()
     organisation = facts.organisations[order.scope.organisation_id]
-    missing_rate = lacks_rate(order.currency, settings, facts.rates)
+    missing_rate = lacks_rate(order.currency, settings, facts.rates.get(order.id))
     known = KnownFacts(now, organisation.vat_check, missing_rate, order_reference=own_reference(order))
     treatment, profile = order.tax.treatment, organisation.tax
     return held_back_by(treatment, profile, settings, order.language, needs_bank=needs_bank, facts=known)

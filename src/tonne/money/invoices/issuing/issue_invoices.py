@@ -19,10 +19,10 @@ from tonne.money.invoices.documents.consolidated import (
     divide_sums,
 )
 from tonne.money.invoices.documents.held_back import KnownFacts, held_back_by
-from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate
+from tonne.money.invoices.documents.home_tax import find_home_rates, lacks_rate, rate_key
 from tonne.money.invoices.invoice_events import ISSUED, record_invoices
 from tonne.money.invoices.issuing import billing_store
-from tonne.money.invoices.issuing.billed_order_store import insert_billed_orders
+from tonne.money.invoices.issuing.billed_order_store import find_supplied_on, insert_billed_orders
 from tonne.money.invoices.issuing.billing_store import BillingGroup, OrderToBill, find_billing_settings
 from tonne.money.invoices.issuing.collect_orders import (
     GRACE,
@@ -47,6 +47,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import charge_unit, minimum_charge
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import HoldReason, Order, OrderKey, OrderStatus, PaymentState
 from tonne.selling.orders.move_order import BilledShare, Transitions, move_orders, show_billed, with_payment
@@ -231,8 +232,8 @@ async def _is_group_held_back(
     tx: Connection, group: BillingGroup, keys: Sequence[OrderKey], settings: Settings, now: datetime
 ) -> bool:
     organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
-    rates = await find_home_rates(tx, [group.currency], settings, now)
-    facts = KnownFacts(now, organisation.vat_check, lacks_rate(group.currency, settings, rates))
+    rate = await _find_rate(tx, group, keys, settings, now)
+    facts = KnownFacts(now, organisation.vat_check, lacks_rate(group.currency, settings, rate))
     needs_bank = not group.is_paid_by_card
     found = [
         held_back_by(treatment, organisation.tax, settings, language, needs_bank=needs_bank, facts=facts)
@@ -244,6 +245,14 @@ async def _is_group_held_back(
     reason = next((lacks.hold_reason for lacks in found if lacks.hold_reason), None)
     await billing_store.note_hold_any_account(tx, group.id, reason)
     return bool(missing)
+
+
+async def _find_rate(
+    tx: Connection, group: BillingGroup, keys: Sequence[OrderKey], settings: Settings, now: datetime
+) -> HomeRate | None:
+    supplied_on = await find_supplied_on(tx, keys) if settings.tax_point == "supply" else None
+    key = rate_key(group.currency, settings, now, supplied_on=supplied_on)
+    return (await find_home_rates(tx, {group.id: key}, settings)).get(group.id)
 
 
 async def bill_alone(tx: Connection, order: Order, settings: Settings, now: datetime) -> Invoice | None:
@@ -268,13 +277,13 @@ async def _bill_orders(
     elif orders:
         await _store_shares(tx, orders, sums, group.currency, now)
         organisation = await invoice_store.find_billed_organisation(tx, group.organisation_id)
-        rates = await find_home_rates(tx, [group.currency], settings, now)
+        rate = await _find_rate(tx, group, found, settings, now)
         clients = await invoice_store.find_client_names_any_account(tx, [orders[0].account_id])
         client_name = clients.get(orders[0].account_id) if len(orders) == 1 else None
         # As late as possible: all other invoices of the mode wait for the row of the series until the commit.
         number, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, group.mode, 1, now)
         settings = await approved_settings(tx, settings)
-        draft = ConsolidatedDraft(group, orders, sums, organisation, rates.get(group.currency), client_name)
+        draft = ConsolidatedDraft(group, orders, sums, organisation, rate, client_name)
         invoice, billed = compose_consolidated(draft, settings, number=number, issued_on=issued_on)
         await invoice_store.insert_invoices(tx, [invoice], now)
         await insert_billed_orders(tx, billed)
