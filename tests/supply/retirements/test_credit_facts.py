@@ -128,6 +128,19 @@ async def test_facts_are_those_of_the_allocation_byte_for_byte(live: Shop) -> No
     await live.check_invariants()
 
 
+async def test_a_lot_of_an_earlier_methodology_has_not_the_version_of_the_new_one(live: Shop) -> None:
+    await stock(live)
+    (_, line) = project(FIRST)[FileKind.PROJECTS]
+    await live.import_files({FileKind.PROJECTS: [PROJECT, line.replace("ACM2", "AMS-I.D").replace("2.1", "18")]})
+    (kept,) = await live.fetch(
+        "SELECT facts.document FROM lots JOIN credit_facts facts ON facts.digest = lots.facts_digest"
+        " WHERE facts.document LIKE '%Monitoring report%'"
+    )
+    facts = json.loads(kept["document"])
+    assert facts["methodology"]["value"] == "ACM2"
+    assert "methodology_version" not in facts
+
+
 async def test_files_without_the_columns_change_no_facts_and_unknown_stays_unknown(live: Shop) -> None:
     await stock(live)
     columns = LOT.split(",labels", maxsplit=1)[0]

@@ -175,10 +175,31 @@ async def test_a_line_has_the_whole_serial_or_its_parts(shop: Shop) -> None:
 
 async def test_made_up_serials_of_a_known_registry_are_for_test_mode(shop: Shop, trial: Shop) -> None:
     await add_project(shop, "Verra", "VCS191", "China")
-    (error,) = await errors_of(shop, verra(serial="TEST-VCS191 1–100"))
-    assert "“TEST-VCS191 1–100” is made up, and no serial of Verra: enter the real one." in error
+    for serial in ("TEST-VCS191 1–100", f"TEST-{verra()['serial']}"):
+        (error,) = await errors_of(shop, verra(serial=serial))
+        assert f"column serial: “{serial[:20]}" in error
+        assert "” is made up, and no serial of Verra: enter the real one." in error
     await add_project(trial, "Verra", "VCS191", "China")
-    await import_lots(trial, verra(serial="TEST-VCS191 1–100"))
+    await import_lots(trial, verra(serial="TEST-VCS191 1–100"), verra(serial=f"TEST-{verra()['serial']}"))
+
+
+async def test_units_of_a_known_registry_are_not_imported_under_another_name(shop: Shop) -> None:
+    """They would be other units, perhaps of another size."""
+    isometric = "ISO-1-BSTORE-GBR-F5X7-2024-78177-81177"
+    for registry, project, serial, name in (
+        ("VCS Program", "VCS191", verra()["serial"], "VERRA"),
+        ("Isometric Inc", "F5X7", isometric, "ISOMETRIC"),
+        ("The ACR", "1129", "ACR-FR-1129-2025-2917-30932 to 35143", "ACR"),
+        ("Executive Board", "CN-1", "RW-5-1463953-2-2-0-7014 - RW-5-1467609-2-2-0-7014", "CDM"),
+    ):
+        await add_project(shop, registry, project, "China")
+        facts = verra(registry=registry, registry_project_id=project, serial=serial, quantity="")
+        (error,) = await errors_of(shop, facts)
+        assert f"“{serial}” is a serial of {name}: enter that as the registry." in error
+    block = "12082-VCS-VCU-304-VER-CN-1-191-01012008-31122008-0"
+    parts = {"serial": "", "quantity": "", "first_number": 384723093, "last_number": 384723192, "serial_block": block}
+    (error,) = await errors_of(shop, verra(registry="VCS Program", **parts))
+    assert "is a serial of VERRA" in error
 
 
 async def test_money_9_two_lines_of_a_file_may_spell_a_block_differently(shop: Shop) -> None:

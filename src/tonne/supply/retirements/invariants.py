@@ -8,7 +8,7 @@ from tonne.selling.orders.invariants import DOCUMENTS, OrderJson
 from tonne.selling.orders.totals.invariants import PARTS
 from tonne.supply.certificates.invariants import CERTIFICATE_INVARIANTS
 from tonne.supply.stock.lots.check_serials import Stated, disagreements
-from tonne_verify.serials.parse import has_grammar, parse
+from tonne_verify.serials.parse import is_made_up, parse
 from tonne_verify.serials.units import SerialError, UnitRange
 
 
@@ -18,8 +18,7 @@ def read_stored(row: Record) -> UnitRange | None:
         units = parse(row["registry"], row["serial"], unit_grams=row["unit_grams"])
     except SerialError:
         return None
-    is_made_up = units.grammar == "plain" and has_grammar(row["registry"])
-    return None if is_made_up and row["mode"] == Mode.LIVE else units
+    return None if row["mode"] == Mode.LIVE and is_made_up(row["registry"], units) else units
 
 
 def _shows_others(row: Record, shown: OrderJson) -> str | None:

@@ -1,6 +1,7 @@
 """Reads the serials of a registry."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tonne_verify.serials.grammars import GRAMMARS
@@ -8,7 +9,8 @@ from tonne_verify.serials.spelling import cleaned, plain_spelling, registry_id
 from tonne_verify.serials.units import TONNE_GRAMS, SerialError, UnitRange
 
 # Units that a demo or a test made up: no registry can find them, and they are no other units.
-_MADE_UP = re.compile(r"TEST-(?:LIVE-)?")
+_DEMO = "TEST-LIVE-"
+_MADE_UP = re.compile(rf"{_DEMO}|TEST-")
 # A block, and its numbers behind a space: `9731-VCS 101–590`.
 _PLAIN = re.compile(r"(?P<block>.+?) (?P<first>[0-9]{1,15})(?:(?: ?[–-] ?| to )(?P<last>[0-9]{1,15}))?")
 
@@ -17,12 +19,20 @@ def has_grammar(registry: str) -> bool:
     return registry_id(registry) in GRAMMARS
 
 
+def is_made_up(registry: str, units: UnitRange) -> bool:
+    """Whether no registry has them, and they are not those of the live mode of a demo either."""
+    mark = _MADE_UP.match(units.before.upper())
+    return (mark is not None and mark[0] != _DEMO) or (units.grammar == "plain" and has_grammar(registry))
+
+
 def parse(registry: str, text: str, *, unit_grams: int = TONNE_GRAMS) -> UnitRange:
     """Raises SerialError. `unit_grams` counts only if the form of the serial does not say it."""
     id_ = registry_id(registry)
     units = _read_known(id_, text)
     if units is not None:
         return units
+    if id_ not in GRAMMARS:
+        _refuse_known({other: text for other in reversed(GRAMMARS)})
     if id_ not in GRAMMARS or _is_made_up(text):
         return _read_plain(id_, text, unit_grams)
     if cleaned(text).upper().endswith("-O"):
@@ -39,6 +49,8 @@ def parse_block(registry: str, block: str, first: int, last: int, *, unit_grams:
         text = _assembled(id_, block, first, last)
         if _read_known(id_, text) is not None or not _is_made_up(block):
             return parse(registry, text, unit_grams=unit_grams)
+    else:
+        _refuse_known({other: _assembled(other, block, first, last) for other in reversed(GRAMMARS)})
     units = _read_plain(id_, plain, unit_grams)
     one = units.part(last, last)
     if units.last != last or _read_plain(id_, one.text, unit_grams) != one:
@@ -50,6 +62,13 @@ def parse_block(registry: str, block: str, first: int, last: int, *, unit_grams:
 def stored_units(registry: str, text: str, unit_grams: int) -> UnitRange:
     """Of a serial that was parsed before. Cached, because many parcels are printed with the serial of one lot."""
     return parse(registry, text, unit_grams=unit_grams)
+
+
+def _refuse_known(texts: Mapping[str, str]) -> None:
+    """A serial under another name than that of its registry would be other units, of another size. By registry."""
+    for id_, text in texts.items():
+        if _read_known(id_, text) is not None:
+            raise SerialError(f"“{text}” is a serial of {id_}: enter that as the registry.")
 
 
 def _is_made_up(text: str) -> bool:

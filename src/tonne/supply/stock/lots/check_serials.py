@@ -11,7 +11,7 @@ from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.countries import country_code, country_records
 from tonne.selling.catalogue.imports.project_rows import ProjectRow
 from tonne.supply.stock.lots.lots import MAX_LOT_UNITS, LotRow, LotUnits
-from tonne_verify.serials.parse import has_grammar, parse, parse_block
+from tonne_verify.serials.parse import is_made_up, parse, parse_block
 from tonne_verify.serials.spelling import plain_spelling
 from tonne_verify.serials.units import SerialError, UnitRange
 
@@ -38,7 +38,7 @@ def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
             units = parse_block(row.registry, block, first, last, unit_grams=unit_grams)
     except SerialError as error:
         raise Disagreement(column, str(error)) from error
-    if units.grammar == "plain" and mode is Mode.LIVE and has_grammar(row.registry):
+    if mode is Mode.LIVE and is_made_up(row.registry, units):
         raise Disagreement(
             column, f"{quoted(units.text)} is made up, and no serial of {row.registry}: enter the real one."
         )

@@ -66,12 +66,12 @@ async def refresh_facts(
         key = (lot["project_id"], lot["facts"], lot["methodology"])
         if key not in composed:
             project = projects[lot["project_id"]]
-            facts = compose_facts(
-                project["mechanism"],
-                lot["methodology"] or project["methodology"],
-                _decode_details(project["details"]),
-                decode_facts(lot["facts"]),
-            )
+            details = _decode_details(project["details"])
+            methodology = lot["methodology"] or project["methodology"]
+            if methodology != project["methodology"]:
+                # The project has another one since: its version is not that of the lot's.
+                details = msgspec.structs.replace(details, methodology_version=None)
+            facts = compose_facts(project["mechanism"], methodology, details, decode_facts(lot["facts"]))
             document = canonical_json(msgspec.to_builtins(facts))
             composed[key] = hashlib.sha256(document).digest()
             documents[composed[key]] = document.decode()
