@@ -23,7 +23,7 @@ KEYS = [base64.b64encode(bytes([number]) * 32).decode() for number in range(2)]
 PRICES = "slug,name,description,primary_image,unit_price,enabled,position\nnew-wind,New wind,,,7.00,true,9\n"
 LOTS = (
     "registry,registry_project_id,vintage,serial,status,retirement_url,retired_on\n"
-    "Verra,VCS1340,2021,TEST-99-1-10-VCS-VCU-1-VER-ET-14-1340-01012021-31122021-0,held,,\n"
+    "Verra,VCS1340,2021,TEST-LIVE-99-1-10-VCS-VCU-1-VER-ET-14-1340-01012021-31122021-0,held,,\n"
 )
 FACTORS = (
     "id,category,activity,unit,kg_co2e_per_unit,well_to_tank_kg_co2e_per_unit,region,year,source,licence\n"
@@ -219,7 +219,7 @@ class Story:
         return (self.file("new lots.csv", LOTS), "--mode", "live")
 
     async def withdrawn_lot(self) -> Words:
-        sql = "SELECT lots.id FROM lots WHERE serial LIKE 'TEST-99-%'"
+        sql = "SELECT lots.id FROM lots WHERE serial LIKE 'TEST-LIVE-99-%'"
         return (await self.fetch(sql), "--reason", "Sold twice")
 
     async def open_unit(self) -> Words:

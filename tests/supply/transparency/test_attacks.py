@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,7 +33,7 @@ def settings(settings: Settings) -> Settings:
 
 @dataclass
 class Attacked:
-    """The live log over HTTP. Its key is that of the issuer file, which auditors remember from their first audit."""
+    """The live log over HTTP. Auditors have the issuer file from elsewhere."""
 
     scene: LogScene
     url: str
@@ -41,7 +42,7 @@ class Attacked:
     async def audit(self, state: str = "state.json") -> tuple[int, str]:
         """The exit code and what the command says."""
         said: list[str] = []
-        options = AuditOptions(self.folder / state)
+        options = AuditOptions(self.folder / state, self.folder / "issuer.json")
         code = await asyncio.to_thread(run_audit, self.url, options, said.append)
         return int(code), "\n".join(said)
 
@@ -78,7 +79,9 @@ async def attacked(scene: LogScene, tmp_path: Path) -> AsyncIterator[Attacked]:
     await scene.certify()
     await scene.publish_all()
     log = await scene.log()
-    async with serving(scene.services) as site:
+    async with serving(scene.services) as site, httpx.AsyncClient() as http:
+        published = await http.get(f"{site}/.well-known/tonne-issuer.json")
+        (tmp_path / "issuer.json").write_bytes(published.content)
         attacked = Attacked(scene, f"{site}{log.path}", tmp_path)
         code, said = await attacked.audit()
         assert code == 0, said

@@ -168,5 +168,5 @@ FROM registry_accounts account ORDER BY account.id
 """
 
 
-async def list_accounts(connection: Connection) -> list[AccountState]:
+async def list_states_any_account(connection: Connection) -> list[AccountState]:
     return [value_of(AccountState, row) for row in await connection.fetch(LIST_ACCOUNTS)]

@@ -70,7 +70,7 @@ class CheckRegistries:
         due = await self._database.commit(self._claim)
         for registry_account in due:
             await self.check(self._accounts[registry_account])
-        self._states = await self._database.run(account_store.list_accounts)
+        self._states = await self._database.run(account_store.list_states_any_account)
         return bool(due)
 
     async def _claim(self, tx: Connection) -> list[str]:
@@ -99,7 +99,7 @@ class CheckRegistries:
     async def _agrees(
         self, tx: Connection, account: RegistryAccount, balance: int, movements: Sequence[Movement], began: datetime
     ) -> bool:
-        [state] = [each for each in await account_store.list_accounts(tx) if each.id == account.id]
+        [state] = [each for each in await account_store.list_states_any_account(tx) if each.id == account.id]
         if state.compared_at is None or began - state.compared_at >= COMPARE_EVERY or state.has_drift:
             return False
         if await account_store.find_unknown(tx, account.id, {each.reference for each in movements}):

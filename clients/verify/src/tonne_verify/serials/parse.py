@@ -32,7 +32,7 @@ def parse(registry: str, text: str, *, unit_grams: int = TONNE_GRAMS) -> UnitRan
     if units is not None:
         return units
     if id_ not in GRAMMARS:
-        _refuse_known({other: text for other in reversed(GRAMMARS)})
+        _refuse_known(dict.fromkeys(reversed(GRAMMARS), text))
     if id_ not in GRAMMARS or _is_made_up(text):
         return _read_plain(id_, text, unit_grams)
     if cleaned(text).upper().endswith("-O"):

@@ -15,7 +15,7 @@ from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.selling.users.names import name_actors
 from tonne.supply.registries import settlement_store
-from tonne.supply.registries.account_store import AccountState, list_accounts
+from tonne.supply.registries.account_store import AccountState, list_states_any_account
 from tonne.supply.registries.check_registries import LOOK_EVERY, settle_drift
 from tonne.supply.registries.drift_store import Cause, OpenDrift, Resolution, list_open_drifts
 from tonne.supply.registries.instruction_store import ListedInstruction, list_open, list_parcels_any_account
@@ -55,7 +55,7 @@ class RegistriesPage(ConfirmedPage, frozen=True):
         now = self.clock()
         async with self.database.connection() as connection:
             registries = await list_registries_any_account(connection, viewer.mode)
-            accounts = [each for each in await list_accounts(connection) if each.mode is viewer.mode]
+            accounts = [each for each in await list_states_any_account(connection) if each.mode is viewer.mode]
             requests = await list_open(connection, mode=viewer.mode)
             drifts = await list_open_drifts(connection, viewer.mode)
         return self.layout.page(
@@ -98,7 +98,7 @@ class RegistriesPage(ConfirmedPage, frozen=True):
 
     async def check(self, viewer: OperatorViewer, _: Form) -> Response:
         async with self.database.transaction() as tx:
-            accounts = {each.id: each for each in await list_accounts(tx) if each.mode is viewer.mode}
+            accounts = {each.id: each for each in await list_states_any_account(tx) if each.mode is viewer.mode}
             account = existing(accounts.get(viewer.request.path("account_id")))
             await check_account(tx, account.id, by=viewer.actor.at(self.clock()))
         return see_other(f"{viewer.base}{PAGE}?done=registry_checked")

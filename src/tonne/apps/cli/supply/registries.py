@@ -12,7 +12,7 @@ from tonne.apps.cli.selling.login import approve_or_link
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now
 from tonne.selling.users.approvals import Approver
-from tonne.supply.registries.account_store import AccountState, list_accounts
+from tonne.supply.registries.account_store import AccountState, list_states_any_account
 from tonne.supply.registries.check_registries import settle_drift
 from tonne.supply.registries.drift_store import OpenDrift, Resolution, list_open_drifts
 from tonne.supply.registries.errors import RequestNotOpen
@@ -56,7 +56,9 @@ def registry() -> None:
 @output_options
 def list_(output: Output) -> None:
     """List the accounts at registries whose gateways retire credits."""
-    output.print_rows(run_in_transaction(list_accounts), ACCOUNTS, empty="No registry has been asked for anything yet.")
+    output.print_rows(
+        run_in_transaction(list_states_any_account), ACCOUNTS, empty="No registry has been asked for anything yet."
+    )
 
 
 @registry.command("requests")
