@@ -98,13 +98,14 @@ async def _check_orders(cluster: Cluster, tally: Tally) -> list[str]:
     return [f"{len(lost)} orders were confirmed and are lost, such as {lost[0]}"]
 
 
-# Amounts according to the gateway: captured charges, and what of them was not refunded. Those for invoices are compared
-# with their invoices instead, by the scenario that makes them.
+# Amounts according to the gateway: captured charges, and what of them was not refunded. Those for invoices that were
+# issued before they were paid are compared with them instead, by the scenario that makes them.
 FINAL_STATUSES = """
 SELECT orders.id, orders.status, orders.payment_method, orders.total_cost_minor, orders.refunded_minor, taken.times,
        taken.kept_minor,
-       EXISTS (SELECT FROM invoice_orders billed
-               WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id) AS is_billed
+       EXISTS (SELECT FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
+               WHERE billed.account_id = orders.account_id AND billed.order_id = orders.id
+                 AND NOT invoices.is_prepaid) AS is_billed
 FROM orders CROSS JOIN LATERAL (
     SELECT count(*) AS times, coalesce(sum(simulated.amount_minor - simulated.refunded_minor), 0) AS kept_minor
     FROM charges JOIN simulated_charges simulated ON simulated.id = charges.id AND simulated.status = 'captured'

@@ -8,7 +8,7 @@ import aiohttp
 
 from chaos.cluster import Cluster
 from chaos.life.buyers import Buyers, Way, open_buyers
-from chaos.life.kills import CERTIFY, HOLD_ORDERS, IDLE, LOCK_CERTIFICATES, SETTINGS
+from chaos.life.kills import ALLOCATE, HOLD_ORDERS, IDLE, LOCK_SHARES, SETTINGS
 from chaos.money.commands import LOCK_AUDIT, RECORD
 from chaos.scenario import scenario
 from tests.support.processes import Process
@@ -190,9 +190,9 @@ async def kill_while_cancelling_paid(cluster: Cluster) -> None:
     buyers = await open_buyers(cluster, [Way.GOOD])
     await cluster.execute(ALLOW_REFUNDS)
     order_ids = await buyers.order([Way.GOOD] * 6)
-    async with cluster.holding(LOCK_CERTIFICATES):
+    async with cluster.holding(LOCK_SHARES):
         worker = cluster.start_worker()
-        await cluster.until_waiting_in(CERTIFY)
+        await cluster.until_waiting_in(ALLOCATE)
         cancelled = [asyncio.create_task(buyers.cancel(id_, Way.GOOD, refund=True)) for id_ in order_ids[:3]]
         await cluster.until_waiting_in(LOCK_ORDER)
         worker.kill()
