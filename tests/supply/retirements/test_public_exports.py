@@ -117,6 +117,23 @@ def test_an_issuance_is_held_only_if_the_operator_says_so() -> None:
     assert line == ["Gold Standard", "GS11236", "2024", row["Serial Number"], "19149", "held", "", ""]
 
 
+def test_planned_reductions_are_no_credits() -> None:
+    planned = {"GSID": "11236", "Vintage": "2029", "Quantity": "10", "Product Type": "PER"}
+    file = export(GOLD_STANDARD.format(date=""), planned, {**planned, "Product Type": "Planned Emissions Reduction"})
+    [_, error] = errors_of(file, ExportRequest(holds_issued=True))
+    assert "Lines left out, of planned reductions, which are no credits yet: 2." in error
+
+
+def test_the_retirements_of_others_are_not_imported() -> None:
+    """The page that the operator names cannot show those of everybody as theirs."""
+    request = ExportRequest(retirement_url=PAGE)
+    ours, others = ({**RETIRED, "Retirement Beneficiary": name} for name in ("Our Shop", "Another Ltd"))
+    [error] = errors_of(export(VERRA, ours, others), request)
+    assert "it lists retirements of 2, such as “Another Ltd”, “Our Shop”: leave only your lines in the file." in error
+    done = convert_export(export(VERRA, ours, {**others, "ID": "77"}), request, PROJECTS)
+    assert "All retirements are those of “Our Shop”." in done.notes
+
+
 def test_acr_and_car_retirements() -> None:
     acr = {
         "Credit Serial Numbers": "ACR-FR-1129-2025-2917-30932 to 35143",

@@ -20,6 +20,9 @@ from tonne.platform.documents.sheets.read_sheet import SheetFile, Unreadable, re
 from tonne_verify.serials.spelling import plain_spelling, registry_id
 
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
+# Planned emission reductions of Gold Standard.
+_PLANNED = re.compile(r"\bPERs?\b|planned", re.IGNORECASE)
+_NAMES_SHOWN = 3
 _YEAR = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])")
 
 
@@ -51,13 +54,18 @@ FIELDS = Columns.__struct_fields__
 
 
 class KnownExport(Struct, frozen=True):
-    """`signs` are columns that no other export has all of. Without `columns` no lots can be made of it."""
+    """`signs` are columns that no other export has all of. Without `columns` no lots can be made of it.
+
+    `retired_for` is the column that says whose a retirement is, `product` the one that says what credits are planned.
+    """
 
     registry: str
     name: str
     signs: tuple[str, ...]
     columns: Columns | None = None
     refusal: str = ""
+    retired_for: str = ""
+    product: str = ""
 
 
 _CANCELLED = "it lists cancellations, which are no retirements: nothing can be sold of them."
@@ -68,24 +76,29 @@ KNOWN = (
         "transactions",
         ("Total Vintage Quantity", "Quantity Issued", "Serial Number", "Retirement/Cancellation Date"),
         Columns("Serial Number", "ID", "Vintage Start", "Quantity Issued", "Retirement/Cancellation Date"),
+        retired_for="Retirement Beneficiary",
     ),
     KnownExport(
         "Gold Standard",
         "retirements",
         ("GSID", "Credit Status", "Serial Number", "Retirement Date"),
         Columns("Serial Number", "GSID", "Vintage", "Quantity", "Retirement Date"),
+        retired_for="Using Entity",
+        product="Product Type",
     ),
     KnownExport(
         "Gold Standard",
         "issuances",
         ("GSID", "Credit Status", "Serial Number", "Product Type"),
         Columns("Serial Number", "GSID", "Vintage", "Quantity"),
+        product="Product Type",
     ),
     KnownExport(
         "ACR",
         "retirements",
         ("Credit Serial Numbers", "Retired on Behalf of", "Status Effective (GMT)"),
         Columns("Credit Serial Numbers", "Project ID", "Vintage", "Quantity of Credits", "Status Effective (GMT)"),
+        retired_for="Account Holder",
     ),
     KnownExport("ACR", "cancellations", ("Credit Serial Numbers", "Cancellation Type"), None, _CANCELLED),
     KnownExport("ACR", "issuances", ("Total Credits Issued", "Project VVB"), None, _NO_SERIALS),
@@ -97,6 +110,7 @@ KNOWN = (
         Columns(
             "Offset Credit Serial Numbers", "Project ID", "Vintage", "Quantity of Offset Credits", "Status Effective"
         ),
+        retired_for="Account Holder",
     ),
     KnownExport("CAR", "issuances", ("Total Offset Credits Issued", "Verification Body"), None, _NO_SERIALS),
 )
@@ -130,6 +144,8 @@ class ConvertedExport(Struct, frozen=True):
     name: str
     other_projects: int
     not_held: int
+    planned: int = 0
+    retired_for: str = ""
 
     @property
     def notes(self) -> list[str]:
@@ -137,9 +153,11 @@ class ConvertedExport(Struct, frozen=True):
         counts = {
             "of projects that are not in the catalogue": self.other_projects,
             "not retired, and nobody said that you hold these units": self.not_held,
+            "of planned reductions, which are no credits yet": self.planned,
         }
         left_out = [f"Lines left out, {why}: {count:,}." for why, count in counts.items() if count]
-        return [f"Read as the export {self.name}.", *left_out]
+        retired = [f"All retirements are those of {quoted(self.retired_for)}."] if self.retired_for else []
+        return [f"Read as the export {self.name}.", *retired, *left_out]
 
 
 def read_header(file: SheetFile) -> tuple[str, ...]:
@@ -177,7 +195,8 @@ def convert_export(file: SheetFile, request: ExportRequest, projects: Sequence[t
     for chosen in filter(None, msgspec.structs.astuple(columns)):
         if chosen.lower() not in names:
             raise ColumnsUnknown([RowError(file.name, 1, None, f"there is no column {quoted(chosen)}.")], header)
-    lines = _Lines(file.name, request, [each for each in projects if registry_id(each[0]) == registry_id(registry)])
+    of_registry = [each for each in projects if registry_id(each[0]) == registry_id(registry)]
+    lines = _Lines(file.name, request, of_registry, known or KnownExport(registry, file.name, ()))
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(_WRITTEN)
@@ -185,12 +204,26 @@ def convert_export(file: SheetFile, request: ExportRequest, projects: Sequence[t
     for line, cells in list(read_lines(file.content))[1:]:
         # An error of the import names the line of the export.
         out.write("\r\n" * (line - at - 1))
-        writer.writerow(lines.convert(line, _cells_of(header, cells, columns)) or [])
+        by_name = {name.lower(): cell.strip() for name, cell in zip(header, cells, strict=False)}
+        writer.writerow(lines.convert(line, by_name, columns) or [])
         at = line
+    if len(lines.retired_for) > 1:
+        several = ", ".join(quoted(each or "nobody named") for each in sorted(lines.retired_for)[:_NAMES_SHOWN])
+        message = (
+            f"it lists retirements of {len(lines.retired_for)}, such as {several}: leave only your lines in the file."
+        )
+        lines.errors.append(RowError(file.name, None, None, message))
     if lines.errors:
         raise SheetInvalid(lines.errors)
     name = file.name if known is None else f"{known.name} of {known.registry}"
-    done = ConvertedExport(SheetFile(file.name, out.getvalue().encode()), name, lines.other_projects, lines.not_held)
+    done = ConvertedExport(
+        SheetFile(file.name, out.getvalue().encode()),
+        name,
+        lines.other_projects,
+        lines.not_held,
+        lines.planned,
+        "".join(lines.retired_for),
+    )
     if not lines.written:
         raise SheetInvalid([RowError(file.name, None, None, note) for note in done.notes])
     return done
@@ -202,30 +235,34 @@ _WRITTEN = (
 )
 
 
-def _cells_of(header: Sequence[str], cells: Sequence[str], columns: Columns) -> dict[str, str]:
-    """By the names of `Columns`. A missing column or cell is empty."""
-    by_name = {name.lower(): cell.strip() for name, cell in zip(header, cells, strict=False)}
-    return {name: by_name.get((getattr(columns, name) or "").lower(), "") for name in FIELDS}
-
-
 class _Lines:
     """Converts lines, and notes what is wrong with them."""
 
-    def __init__(self, file: str, request: ExportRequest, projects: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, file: str, request: ExportRequest, projects: Sequence[tuple[str, str]], known: KnownExport
+    ) -> None:
         self._file = file
+        self._known = known
         self._request = request
         # `VCS1340` is 1340 in the exports.
         self._projects = {_number(project_id): (registry, project_id) for registry, project_id in projects}
         self.errors: list[RowError] = []
-        self.written = self.other_projects = self.not_held = 0
+        self.written = self.other_projects = self.not_held = self.planned = 0
+        self.retired_for: set[str] = set()
 
-    def convert(self, line: int, cells: Mapping[str, str]) -> Sequence[str] | None:
-        """None if it is left out."""
+    def convert(self, line: int, by_name: Mapping[str, str], columns: Columns) -> Sequence[str] | None:
+        """None if it is left out. A missing column or cell is empty."""
+        cells = {name: by_name.get((getattr(columns, name) or "").lower(), "") for name in FIELDS}
         project = self._projects.get(_number(cells["project"]))
         if project is None:
             self.other_projects += 1
             return None
+        if _PLANNED.search(by_name.get(self._known.product.lower(), "")):
+            self.planned += 1
+            return None
         is_retired = bool(cells["retired_on"])
+        if is_retired and self._known.retired_for:
+            self.retired_for.add(by_name.get(self._known.retired_for.lower(), ""))
         if not is_retired and not self._request.holds_issued:
             self.not_held += 1
             return None
