@@ -227,6 +227,12 @@ class Story:
         await self.services.allocate_orders.run_once()
         return (await self.fetch("SELECT id FROM parcels WHERE mode = 'live' AND status = 'open' LIMIT 1"),)
 
+    async def registry_statement(self) -> Words:
+        """Credits that no lot has."""
+        file = self.folder / "active.csv"
+        file.write_text("Serial\nBLOCK 1-5\n", encoding="utf-8")
+        return (str(file), "--registry", "Another", "--yes")
+
     async def registry_drift(self, *words: str) -> Words:
         """A registry has credits that no lot has."""
         await self.registry_account()

@@ -157,6 +157,7 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "retirement import": lambda story: story.confirm_retirements(),
     "registry check": lambda story: story.registry_account(),
     "registry retry": lambda story: story.registry_request(),
+    "registry upload": lambda story: story.registry_statement(),
     "registry settle": lambda story: story.registry_drift("--explained", "--reason", "A gift"),
     "lot invalidate": lambda story: story.used_lot(),
     "lot resolve": lambda story: story.invalid_lot(),

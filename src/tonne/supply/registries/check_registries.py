@@ -14,7 +14,7 @@ from tonne.platform.values.context import By, Clock, Mode, job_actor
 from tonne.supply.registries import account_store, drift_store
 from tonne.supply.registries.account_store import AccountState
 from tonne.supply.registries.compare_books import compare, expected_balance
-from tonne.supply.registries.drift_store import Drift, OpenDrift, Resolution
+from tonne.supply.registries.drift_store import ComparedAccount, Drift, OpenDrift, Resolution
 from tonne.supply.registries.gateway import Holding, Movement, NotRead, RegistryAccount, RegistryAccounts
 from tonne.supply.stock.parcels.instructed_parcels import connect_lots_any_account, pause_lot, resume_lot
 
@@ -136,10 +136,7 @@ class CheckRegistries:
         here = sum(lot.here_units for lot in books if not lot.is_invalid) * account.unit_grams
         there = sum(holding.unit_count for holding in holdings) * account.unit_grams
         await account_store.note_look(tx, account.id, now, here_grams=here, there_grams=there, is_compared=True)
-        for drift in confirmed:
-            _log.error("registry_drift", drift_id=drift.id, units=drift.units, holding_id=drift.holding_id)
-            if drift.lot_id is not None:
-                await self._pause(tx, account, drift.lot_id, drift.units, now)
+        await pause_differing(tx, account, confirmed, by=ACTOR.at(now))
         return confirmed
 
     async def _connect_lots(self, tx: Connection, account: RegistryAccount, holdings: Sequence[Holding]) -> None:
@@ -154,12 +151,16 @@ class CheckRegistries:
                 tx, None, "lot.connected", by=by, subject_id=lot_id, mode=mode, account=account.id, holding=holding_id
             )
 
-    async def _pause(self, tx: Connection, account: RegistryAccount, lot_id: str, units: int, now: datetime) -> None:
-        what = "fewer" if units > 0 else "more"
-        reason = f"{account.id} has {abs(units)} units {what} than the books."
-        if await pause_lot(tx, lot_id, reason, now):
-            by = ACTOR.at(now)
-            await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=account.mode, reason=reason)
+
+async def pause_differing(tx: Connection, account: ComparedAccount, confirmed: Sequence[Drift], *, by: By) -> None:
+    """The lots of these drifts."""
+    for drift in confirmed:
+        _log.error("registry_drift", drift_id=drift.id, units=drift.units, holding_id=drift.holding_id)
+        what = "fewer" if drift.units > 0 else "more"
+        reason = f"{account.id} has {abs(drift.units)} units {what} than the books."
+        if drift.lot_id is not None and await pause_lot(tx, drift.lot_id, reason, by.at):
+            lot_id, mode = drift.lot_id, account.mode
+            await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=mode, reason=reason)
 
 
 async def settle_drift(tx: Connection, drift: OpenDrift, resolution: Resolution, *, reason: str, by: By) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import By, Mode, new_id
-from tonne.supply.registries.gateway import RegistryAccount
 
 
 class Cause(StrEnum):
@@ -27,6 +27,15 @@ class Resolution(StrEnum):
     EXPLAINED = "explained"
     # The difference should be gone.
     CORRECTED = "corrected"
+
+
+class ComparedAccount(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def mode(self) -> Mode: ...
+    @property
+    def unit_grams(self) -> int: ...
 
 
 class SeenDrift(Struct, frozen=True, kw_only=True):
@@ -70,7 +79,7 @@ RETURNING id, lot_id, holding_id, units, confirmed_at
 
 
 async def note_drifts(
-    tx: Connection, account: RegistryAccount, seen: Sequence[SeenDrift], now: datetime
+    tx: Connection, account: ComparedAccount, seen: Sequence[SeenDrift], now: datetime
 ) -> list[Drift]:
     """A difference that is seen twice is confirmed. Returns those that are confirmed now."""
     ids = [new_id("drf") for _ in seen]

@@ -33,6 +33,8 @@ from tonne.supply.registries.settle_request import (
 REQUESTS_SHOWN = 50
 # An account that was compared before this needs a look: the worker compares it every five minutes.
 STALE_AFTER = 3 * LOOK_EVERY
+# A person uploads statements of accounts that cannot be read.
+STATEMENT_AFTER = timedelta(days=7)
 IN_DOUBT_AFTER = timedelta(minutes=1)
 PAGE = "/registries"
 REQUEST = f"{PAGE}/requests/{{request_id}}"
@@ -214,7 +216,7 @@ def state_of(account: AccountState, now: datetime) -> tuple[str, str]:
         return "Contradicts the books", "bad"
     if account.looked_at is None:
         return "Not compared yet", "warn"
-    if now - account.looked_at > STALE_AFTER:
+    if now - account.looked_at > (STATEMENT_AFTER if account.adapter == "desk" else STALE_AFTER):
         return "Not compared lately", "warn"
     return "Agrees with the books", ""
 

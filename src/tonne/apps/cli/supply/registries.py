@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import click
 
 from tonne.apps.cli.database import ACTOR, run_in_transaction, settings_from_environment
 from tonne.apps.cli.output import Output, ValueColumn, columns, output_options
-from tonne.apps.cli.parameters import check_text
+from tonne.apps.cli.parameters import FILE, check_text, read_file, reported_errors
 from tonne.apps.cli.selling.login import approve_or_link
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now
@@ -26,6 +27,7 @@ from tonne.supply.registries.settle_request import (
     request_settlement,
 )
 from tonne.supply.registries.settlement_store import find as find_settlement
+from tonne.supply.registries.upload_statement import compare_statement, read_statement, record_statement
 
 ACCOUNTS: tuple[ValueColumn[AccountState], ...] = (
     *columns("id: account", "mode", "adapter", "looked_at: last look", "open_requests: open"),
@@ -99,6 +101,36 @@ def check(account: str) -> None:
 
 
 _LOOK_S = 20
+
+
+@registry.command("upload")
+@click.option("--registry", "name", required=True, help="Name of the registry, as in the catalogue.")
+@click.option("--column", help="The column that has the serials, unless its name is known.")
+@click.option("--on", "day", type=click.DateTime(["%Y-%m-%d"]), help="Day of the statement; today if not given.")
+@click.option("--yes", is_flag=True, help="Do not ask before lots are paused.")
+@FILE
+def upload(name: str, column: str | None, day: datetime | None, *, yes: bool, file: Path) -> None:
+    """Compare a statement of an account with the live books.
+
+    FILE is a CSV file with the serials of everything that is active in your account at a registry where a person
+    retires. Units of the work list may be retired already. Lots that differ are paused, after a question.
+    """
+    by = ACTOR.now()
+    with reported_errors():
+        active = read_statement(read_file(file), name, column)
+    on = day.date() if day else by.at.date()
+    compared = run_in_transaction(compare_statement, name, active, on)
+    lots = 0
+    for each in compared.seen:
+        lots += each.lot_id is not None
+        where = "at the registry" if each.units < 0 else "in the books"
+        click.echo(f"{each.lot_id or each.holding_id}: {abs(each.units)} units are only {where}.")
+    if lots and not yes:
+        click.confirm(f"Pause {lots} {'lot' if lots == 1 else 'lots'}?", abort=True)
+    run_in_transaction(record_statement, compared, file=file.name, by=by)
+    count = len(compared.seen)
+    agrees = "it agrees with the books" if not count else "1 difference" if count == 1 else f"{count} differences"
+    click.echo(f"{compared.account.id}: {compared.there_units} units are active, {agrees}.")
 
 
 @registry.command("retry")
