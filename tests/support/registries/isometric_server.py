@@ -60,7 +60,7 @@ class IsometricServer:
         self.network = network
         self._database = database
         self._registry = SimulatedRegistry(database, ACCOUNT, Repeat.HOLDING, clock)
-        self._lots: dict[str, UnitRange] = {}
+        self.lots: dict[str, UnitRange] = {}
         self._beyond = 0 if includes_last else 1
 
     @property
@@ -79,7 +79,7 @@ class IsometricServer:
         """Issue these units; returns the id of the batch."""
         id_ = new_id("ctb")
         units = parse("Isometric", serial)
-        self._lots[id_] = units
+        self.lots[id_] = units
         await self._database.commit(_insert, id_, units)
         return id_
 
@@ -181,7 +181,7 @@ class IsometricServer:
             row = await connection.fetchrow(FIND_BATCH, ACCOUNT, id_.removesuffix(TAKEN))
         if row is None or (is_taken and row["child_id"] is None):
             raise web.HTTPNotFound
-        lot = self._lots[row["lot_id"]]
+        lot = self.lots[row["lot_id"]]
         retirement_id, children, status = None, (None, None), "active"
         first, last = row["first"], row["last"]
         if is_taken or (row["is_used"] and row["child_id"] is None):

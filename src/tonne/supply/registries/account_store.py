@@ -1,7 +1,7 @@
 """SQL of accounts at registries: what the books have of each lot, and how that differs from what the registry shows."""
 
 from collections.abc import Collection, Iterable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
@@ -9,19 +9,24 @@ from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.registries.gateway import RegistryAccount
 
+# So many requests in succession without a definite answer stop the requests to an account.
+STOP_AFTER = 5
+LOOK_WHILE_STOPPED = timedelta(minutes=1)
 SAVE_ACCOUNTS = """
-INSERT INTO registry_accounts (id, mode, adapter) SELECT id, mode::mode, adapter
-FROM unnest($1::text[], $2::text[], $3::text[]) AS new (id, mode, adapter) ON CONFLICT (id) DO NOTHING
+INSERT INTO registry_accounts (id, mode, adapter, expires_on) SELECT id, mode::mode, adapter, expires_on
+FROM unnest($1::text[], $2::text[], $3::text[], $4::date[]) AS new (id, mode, adapter, expires_on)
+ON CONFLICT (id) DO UPDATE SET expires_on = excluded.expires_on
+    WHERE registry_accounts.expires_on IS DISTINCT FROM excluded.expires_on
 """
 
 
 async def save_accounts(tx: Connection, accounts: Iterable[RegistryAccount]) -> None:
     """Those of the settings. An instruction names one."""
-    await tx.execute(SAVE_ACCOUNTS, *columns(list(accounts), "id, mode, adapter"))
+    await tx.execute(SAVE_ACCOUNTS, *columns(list(accounts), "id, mode, adapter, expires_on"))
 
 
 CLAIM_ACCOUNTS = """
-UPDATE registry_accounts SET next_look_at = $2
+UPDATE registry_accounts SET next_look_at = CASE WHEN stopped_at IS NULL THEN $2 ELSE $1 + $4::interval END
 FROM (SELECT id FROM registry_accounts WHERE next_look_at <= $1 AND id = ANY ($3::text[])
       FOR NO KEY UPDATE SKIP LOCKED) due
 WHERE registry_accounts.id = due.id RETURNING registry_accounts.id
@@ -29,8 +34,29 @@ WHERE registry_accounts.id = due.id RETURNING registry_accounts.id
 
 
 async def claim_accounts(tx: Connection, ids: Collection[str], now: datetime, every: timedelta) -> list[str]:
-    """Those that are due, and next after this time."""
-    return [row["id"] for row in await tx.fetch(CLAIM_ACCOUNTS, now, now + every, list(ids))]
+    """Those that are due, and next after this time; sooner, if nothing is asked of them until a look works."""
+    rows = await tx.fetch(CLAIM_ACCOUNTS, now, now + every, list(ids), LOOK_WHILE_STOPPED)
+    return [row["id"] for row in rows]
+
+
+# `$2`: whether one of the requests had a definite answer, otherwise how many had none.
+NOTE_ANSWERS = """
+UPDATE registry_accounts
+SET failures = CASE WHEN $2 THEN 0 ELSE failures + $3 END,
+    stopped_at = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN coalesce(stopped_at, $5) ELSE stopped_at END,
+    next_look_at = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN least(next_look_at, $5 + $6::interval)
+                   ELSE next_look_at END,
+    problem = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN $7 ELSE problem END
+WHERE id = $1 AND adapter <> 'simulated' AND ($3 > 0 OR failures > 0)
+"""
+
+
+async def note_answers(
+    tx: Connection, account_id: str, *, worked: bool, failed: int, problem: str, now: datetime
+) -> None:
+    """Stop asking an account of which nothing has been learnt for a while. Simulated ones fail by intention."""
+    rest = (STOP_AFTER, now, LOOK_WHILE_STOPPED, problem[:500])
+    await tx.execute(NOTE_ANSWERS, account_id, worked, 0 if worked else failed, *rest)
 
 
 HASTEN_LOOK = """
@@ -107,7 +133,7 @@ async def find_unknown(connection: Connection, registry_account: str, references
 
 NOTE_LOOK = """
 UPDATE registry_accounts
-SET looked_at = $2, problem = NULL, here_grams = $3, there_grams = $4,
+SET looked_at = $2, problem = NULL, failures = 0, stopped_at = NULL, here_grams = $3, there_grams = $4,
     compared_at = CASE WHEN $5 THEN $2 ELSE compared_at END
 WHERE id = $1
 """
@@ -138,6 +164,8 @@ class AccountState(Struct, frozen=True):
     looked_at: datetime | None
     compared_at: datetime | None
     problem: str | None
+    stopped_at: datetime | None
+    expires_on: date | None
     here_grams: int
     there_grams: int
     open_requests: int
@@ -149,7 +177,7 @@ class AccountState(Struct, frozen=True):
 
 LIST_ACCOUNTS = """
 SELECT account.id, account.mode, account.adapter, account.looked_at, account.compared_at,
-       account.problem,
+       account.problem, account.stopped_at, account.expires_on,
        account.here_grams, account.there_grams,
        (SELECT count(*) FROM registry_instructions busy
         WHERE busy.registry_account = account.id AND busy.closed_at IS NULL) AS open_requests,

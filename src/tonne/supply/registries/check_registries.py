@@ -62,6 +62,7 @@ class CheckRegistries:
             gauge("drift_grams", "Grams of lots whose registry contradicts the books.", lambda a: a.drift_grams),
             gauge("in_doubt_seconds", "Age of the oldest request without a result.", lambda a: age(a.asked_since)),
             gauge("last_look_seconds", "Time since the registry was compared.", last_look),
+            gauge("stopped", "1 if nothing is asked until a look works.", lambda a: float(a.stopped_at is not None)),
             gauge("waiting_seconds", "How long credits wait for the registry.", lambda a: age(a.waiting_since)),
         )
 
@@ -141,7 +142,11 @@ class CheckRegistries:
 
     async def _connect_lots(self, tx: Connection, account: RegistryAccount, holdings: Sequence[Holding]) -> None:
         """Lots of a registry that does not know them: the serials say which holding has a lot's units."""
-        known = [(each.id, each.namespace, *each.units[0]) for each in holdings if each.namespace]
+        known = [
+            (each.id, each.namespace, each.units[0][0], each.units[-1][1], each.unit_count)
+            for each in holdings
+            if each.namespace
+        ]
         if not known:
             return
         by = ACTOR.at(self._clock())

@@ -144,6 +144,8 @@ class RegistryAccount(Struct, frozen=True):
     adapter: str
     gateway: RegistryGateway
     unit_grams: int
+    # The last day of its credentials, if it is known.
+    expires_on: date | None = None
 
 
 RegistryAccounts = Mapping[str, RegistryAccount]

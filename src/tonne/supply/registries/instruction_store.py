@@ -106,6 +106,8 @@ CLAIM = f"""
 UPDATE registry_instructions SET next_attempt_at = $3, attempts = registry_instructions.attempts + 1
 FROM (SELECT id FROM registry_instructions due
       WHERE next_attempt_at <= $1
+        AND NOT EXISTS (SELECT FROM registry_accounts account
+                        WHERE account.id = due.registry_account AND account.stopped_at IS NOT NULL)
         AND ($4::text[] IS NULL OR EXISTS (SELECT FROM parcels WHERE parcels.instruction_id = due.id
                                              AND parcels.mode = due.mode AND parcels.id = ANY ($4)))
       ORDER BY next_attempt_at LIMIT $2 FOR UPDATE SKIP LOCKED) due
@@ -117,7 +119,7 @@ RETURNING {_COLUMNS}
 async def claim(
     tx: Connection, now: datetime, lease: timedelta, limit: int, parcel_ids: Collection[str] | None = None
 ) -> list[Open]:
-    """Due instructions, leased to the caller."""
+    """Due instructions, leased to the caller. None of accounts that are stopped."""
     only = None if parcel_ids is None else list(parcel_ids)
     return [_open(row) for row in await tx.fetch(CLAIM, now, limit, now + lease, only)]
 

@@ -59,8 +59,8 @@ class RetireUnits:
     async def run_once(self, parcel_ids: Collection[str] | None = None) -> bool:
         """False if nothing was due. `parcel_ids`: only for these."""
         due = await self._database.commit(self._claim, parcel_ids)
-        slots = asyncio.Semaphore(AT_ONCE)
-        answered = await asyncio.gather(*(self._ask_safely(each, slots) for each in due))
+        slots, until = asyncio.Semaphore(AT_ONCE), self._clock() + LEASE / 2
+        answered = await asyncio.gather(*(self._ask_safely(each, slots, until) for each in due))
         answers = [each for each in answered if each is not None]
         if answers:
             await self._settle_safely(answers)
@@ -89,10 +89,14 @@ class RetireUnits:
         await instruction_store.set_progress(tx, each.instruction.id, asked, now, next_attempt_at=now + LEASE)
         return replace(each, progress=asked)
 
-    async def _ask_safely(self, step: _Step, slots: asyncio.Semaphore) -> _Answered | None:
+    async def _ask_safely(self, step: _Step, slots: asyncio.Semaphore, until: datetime) -> _Answered | None:
+        """What has had no turn by then is left to a later run: another worker may take it when the lease ends."""
         try:
             async with slots:
-                return await self._ask(step)
+                if self._clock() < until:
+                    return await self._ask(step)
+                not_sent = Answer(outcome=Outcome.UNAVAILABLE, message="The registry is slow.")
+                return _Answered(step, not_sent) if step.is_request else None
         except Exception as error:
             if is_database_unavailable(error):
                 raise
@@ -153,6 +157,18 @@ class RetireUnits:
         problems = await book_answers(tx, retired, settings=self._settings, by=ACTOR.at(now))
         for step, answer in sorted(answers, key=lambda each: each.step.open.instruction.id):
             await self._store(tx, step, answer, problems.get(step.open.instruction.id))
+        await self._note_answers(tx, answers, now)
+
+    async def _note_answers(self, tx: Connection, answers: Sequence[_Answered], now: datetime) -> None:
+        of_accounts: dict[str, list[Answer]] = {}
+        for step, answer in answers:
+            of_accounts.setdefault(step.open.instruction.registry_account, []).append(answer)
+        for account_id, given in sorted(of_accounts.items()):
+            failed = [each for each in given if each.outcome in {Outcome.UNAVAILABLE, Outcome.UNKNOWN}]
+            problem = failed[-1].message or "There was no answer." if failed else ""
+            await account_store.note_answers(
+                tx, account_id, worked=len(failed) < len(given), failed=len(failed), problem=problem, now=now
+            )
 
     async def _store(self, tx: Connection, step: _Step, answer: Answer, problem: str | None) -> None:
         """`problem`: why the answer could not be booked."""

@@ -1,6 +1,8 @@
 """Live orders of Isometric's credits are retired without a person."""
 
+import base64
 from collections.abc import AsyncIterator
+from datetime import date, timedelta
 
 import pytest
 
@@ -12,6 +14,8 @@ from tests.support.registries.network import Fault, Network
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace
 from tonne.selling.catalogue.imports.plan import FileKind
+from tonne.supply.registries.adapters.configured import find_expiry
+from tonne.supply.registries.waiting import WAITING
 
 BATCH = 1000
 URL = "SELECT DISTINCT retirement_url FROM parcels WHERE status = 'retired'"
@@ -129,3 +133,46 @@ async def test_a_batch_that_somebody_else_splits_pauses_its_lot(live: Shop, isom
     for _ in range(3):
         await look(live)
     assert await live.fetchval("SELECT pause_reason FROM lots WHERE id = $1", lot_id)
+
+
+async def test_a_registry_that_is_down_is_not_asked_until_a_look_works(live: Shop, isometric: IsometricServer) -> None:
+    await sell(live)
+    await isometric.deposit(SERIAL)
+    await look(live)
+    isometric.network.refusals = (401,)
+    isometric.network.script["GET"] += [Fault.REFUSED] * 100
+    orders = [await live.buy(await live.account(name), 3000, "oil") for name in ("Ada", "Berta")]
+    for _ in range(12):
+        await live.work()
+        live.clock.advance(minutes=10)
+    [account] = await live.fetch("SELECT failures, stopped_at, problem FROM registry_accounts WHERE id = 'isometric'")
+    assert (account["failures"], account["stopped_at"] is not None) == (5, True)
+    assert "does not accept the credentials" in account["problem"]
+    sent = len(isometric.network.requests)
+    await live.work()
+    assert len(isometric.network.requests) == sent, "nothing is asked"
+    [check] = [each for each in WAITING if each.name.startswith("registries serve")]
+    [warning] = await live.fetch(check.sql, live.clock.now)
+    assert "does not accept the credentials" in warning["where"]
+    assert await live.fetchval("SELECT count(*) FROM registry_instructions WHERE state = 'declined'") == 0
+    isometric.network.script["GET"].clear()
+    live.clock.advance(minutes=1)
+    await live.services.check_registries.run_once()
+    live.clock.advance(hours=1)
+    await live.work()
+    assert await live.statuses(*orders) == ["complete"] * 2
+
+
+def test_the_expiry_of_a_token_is_read_from_it() -> None:
+    claims = base64.urlsafe_b64encode(b'{"exp": 1798761600}').decode().rstrip("=")
+    assert find_expiry(f"eyJhbGciOiJub25lIn0.{claims}.x") == date(2027, 1, 1)
+    assert find_expiry("no token") is None
+
+
+async def test_the_doctor_warns_of_a_token_that_expires(live: Shop, isometric: IsometricServer) -> None:  # noqa: ARG001 - configured
+    await look(live)
+    [check] = [each for each in WAITING if each.name.startswith("credentials")]
+    for days, count in ((31, 0), (29, 1)):
+        expires_on = (live.clock.now + timedelta(days=days)).date()
+        await live.execute("UPDATE registry_accounts SET expires_on = $1 WHERE id = 'isometric'", expires_on)
+        assert len(await live.fetch(check.sql, live.clock.now)) == count

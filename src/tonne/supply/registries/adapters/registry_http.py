@@ -55,7 +55,8 @@ class Reply(NamedTuple):
     @property
     def words(self) -> str:
         """Why, in the registry's words."""
-        found = self.document.get("detail", self.document) if isinstance(self.document, dict) else None
+        document = self.document if isinstance(self.document, dict) else {}
+        found = document.get("detail") or document.get("message")
         parts = found if isinstance(found, list) else [found]
         texts = [each.get("msg") or each.get("message") or each if isinstance(each, dict) else each for each in parts]
         words = "; ".join(str(each) for each in texts if each)

@@ -88,7 +88,8 @@ async def is_invalid(connection: Connection, lot_id: str) -> bool:
 # was split by something else than a request.
 FIND_CONNECTABLE = """
 SELECT lot.id, held.id AS holding_id, lot.registry_account IS NULL AS is_new
-FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[]) AS held (id, namespace, first, last)
+FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[])
+     AS held (id, namespace, first, last, units)
 JOIN serial_blocks block ON block.namespace = held.namespace
 JOIN lots lot ON lot.serial_block = block.number AND lot.first_number <= held.first AND held.last <= lot.last_number
 WHERE lot.mode = $1 AND lot.status = 'held' AND lot.invalidated_at IS NULL
@@ -96,7 +97,7 @@ WHERE lot.mode = $1 AND lot.status = 'held' AND lot.invalidated_at IS NULL
   AND NOT EXISTS (SELECT FROM parcels busy WHERE busy.mode = lot.mode AND busy.lot_id = lot.id
                     AND busy.status = 'to_retire' AND busy.instruction_id IS NOT NULL)
   AND NOT EXISTS (SELECT FROM lots other WHERE other.registry_account = $2 AND other.holding_id = held.id)
-  AND (held.last - held.first + 1) * lot.unit_grams = lot.quantity_grams - lot.allocated_grams + coalesce((
+  AND held.units * lot.unit_grams = lot.quantity_grams - lot.allocated_grams + coalesce((
       SELECT sum(parcel.quantity_grams) FROM parcels parcel
       WHERE parcel.mode = lot.mode AND parcel.lot_id = lot.id AND parcel.status IN ('open', 'to_retire')), 0)
 ORDER BY lot.id FOR NO KEY UPDATE OF lot
@@ -113,10 +114,10 @@ WHERE mode = $1 AND lot_id = ANY ($2::text[]) AND status = 'to_retire' AND desk_
 
 
 async def connect_lots_any_account(
-    tx: Connection, mode: Mode, registry_account: str, holdings: Sequence[tuple[str, str, int, int]]
+    tx: Connection, mode: Mode, registry_account: str, holdings: Sequence[tuple[str, str, int, int, int]]
 ) -> dict[str, str]:
-    """Holdings with their id, namespace, first and last unit. Returns the lots that have got one of them."""
-    given = [list(column) for column in zip(*holdings, strict=True)] if holdings else [[], [], [], []]
+    """Holdings: id, namespace, first and last unit, number of units. Returns the lots that have got one of them."""
+    given = [list(column) for column in zip(*holdings, strict=True)] if holdings else [[] for _ in range(5)]
     rows = await tx.fetch(FIND_CONNECTABLE, mode, registry_account, *given)
     found = {row["id"]: row["holding_id"] for row in rows}
     await tx.execute(CONNECT, mode, registry_account, list(found), list(found.values()))

@@ -519,6 +519,11 @@ CREATE TABLE registry_accounts (
     -- What is not retired by the books, and active at the registry, at the last look that worked.
     here_grams    bigint NOT NULL DEFAULT 0,
     there_grams   bigint NOT NULL DEFAULT 0,
+    -- Requests in succession without a definite answer. After some, nothing is asked until a look works again.
+    failures      integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    stopped_at    timestamptz,
+    -- The last day of the credentials, if it is known.
+    expires_on    date,
     UNIQUE (id, mode),
     -- A simulated registry has no credits that anybody could buy.
     CHECK ((adapter = 'simulated') = (id LIKE 'sim-%')),
