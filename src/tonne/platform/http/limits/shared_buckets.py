@@ -28,6 +28,8 @@ _ROWS_PER_SET = 8
 _SETS = 8192
 _SET_BYTES = _ROWS_PER_SET * _ROW.size
 _TABLE_BYTES = _SETS * _SET_BYTES
+_MAX_FOUND = 4096
+_NOWHERE = (0, 0)
 
 
 class BucketRow(NamedTuple):
@@ -43,6 +45,8 @@ class SharedBuckets:
     def __init__(self, folder: str | None, name: str, per_second: float, burst: int) -> None:
         self._per_second = per_second
         self._burst = float(burst)
+        # Where clients had their own row, and their hashes.
+        self._found: dict[str, tuple[int, int]] = {}
         if folder is None:
             self._key, self._table = os.urandom(KEY_BYTES), mmap.mmap(-1, _TABLE_BYTES)
             return
@@ -59,6 +63,22 @@ class SharedBuckets:
 
     def find(self, client: str, now: float) -> BucketRow:
         """The client's own row, or one to replace, or one to share."""
+        at, client_hash = self._found.get(client, _NOWHERE)
+        if client_hash:
+            row_hash, stored, since = _ROW.unpack_from(self._table, at)
+            if row_hash == client_hash:
+                # Another process may have stored a slightly later time.
+                level = stored + max(0.0, now - since) * self._per_second
+                return BucketRow(at, client_hash, min(self._burst, level))
+        row, is_own = self._search(client, now)
+        if is_own:
+            if len(self._found) >= _MAX_FOUND:
+                self._found.clear()
+            self._found[client] = row.at, row.client_hash
+        return row
+
+    def _search(self, client: str, now: float) -> tuple[BucketRow, bool]:
+        """The row, and whether it is the client's own."""
         digest = hashlib.blake2b(client.encode(), digest_size=8, key=self._key).digest()
         # Never 0, as in an empty row.
         client_hash = int.from_bytes(digest, "little") | 1
@@ -66,15 +86,14 @@ class SharedBuckets:
         best = BucketRow(first, client_hash, float("-inf"))
         rows = _ROW.iter_unpack(self._table[first : first + _SET_BYTES])
         for at, (row_hash, stored, since) in zip(range(first, first + _SET_BYTES, _ROW.size), rows, strict=True):
-            # Another process may have stored a slightly later time.
             level = self._burst if row_hash == 0 else stored + max(0.0, now - since) * self._per_second
             if row_hash == client_hash:
-                return BucketRow(at, client_hash, min(self._burst, level))
+                return BucketRow(at, client_hash, min(self._burst, level)), True
             if level >= self._burst > best.level:
                 best = BucketRow(at, client_hash, self._burst)
             elif level > best.level:
                 best = BucketRow(at, row_hash, level)
-        return best
+        return best, False
 
 
 def hash_client(client: str) -> int:
