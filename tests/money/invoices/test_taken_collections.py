@@ -11,12 +11,15 @@ from tests.money.invoices.card_billing import CardBilling
 from tests.money.invoices.collections import SmallOrders, small_orders
 from tests.money.invoices.test_taxed_invoices import GERMAN_SELLER
 from tests.support.world import ADDRESS, TESTER, World
+from tonne.money.cards.captured_store import request_checks_any_account
 from tonne.money.cards.gateways.card import DisputeState
+from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.refunds.disputes.check_payments import simulate_dispute
 from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
+from tonne.platform.values.context import new_id
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 
 RETRIES = (timedelta(hours=1), timedelta(days=1), timedelta(days=3))
@@ -232,3 +235,27 @@ async def test_a_first_order_pays_for_those_that_waited_for_a_card_that_is_trust
         assert shop.captured == [(order.amount_due_minor or 0) + 7]
         assert {state for _, state in await shop.states([*parcels, order])} == {PAID}
         await end(shop)
+
+
+@pytest.mark.parametrize("share", [1, 2])
+async def test_a_refund_at_the_gateway_is_credited_on_both_documents(card_billing: CardBilling, share: int) -> None:
+    scene = card_billing
+    await scene.order()
+    await scene.run()
+    scene.clock.advance(seconds=1)
+    await scene.place_order(scene.scope, mass_grams=20_000)
+    await scene.run()
+    await scene.place_order(scene.scope)
+    await scene.run()
+    [charge] = await scene.fetch("SELECT * FROM charges WHERE invoice_id IS NOT NULL")
+    amount_minor = charge["amount_minor"] // share
+    await SimulatedCardGateway(scene.database).refund(new_id("gwr"), charge["reference"], amount_minor, "EUR")
+    async with scene.database.transaction() as tx:
+        await request_checks_any_account(tx, "simulated", [charge["reference"]], scene.clock())
+    await scene.run()
+    invoices = await scene.invoices()
+    assert sum(row["credited_minor"] for row in invoices) == amount_minor
+    assert all(
+        row["credited_minor"] * share in range(row["total_minor"] - 1, row["total_minor"] + 1) for row in invoices
+    )
+    await end(scene)

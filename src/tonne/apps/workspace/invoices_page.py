@@ -22,7 +22,7 @@ from tonne.money.invoices.documents.billed_lines import billed_lines
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import Invoice, describe_invoice, find_remaining
-from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
+from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, payable_record, read_state
 from tonne.platform.http.route import Response
 from tonne.platform.values.context import Mode
 from tonne.selling.accounts.directory import find_names
@@ -85,7 +85,8 @@ class InvoicesPage(DashboardPage, frozen=True):
             remaining = await find_remaining(connection, invoice)
             names = await find_names(connection, viewer.organisation_id, [each.account_id for each in orders])
             can_be_replaced = await is_replaceable(connection, invoice)
-        record, received_minor = invoice.read_record(), sum(each.amount_minor for each in received)
+            record = await payable_record(connection, invoice, self.settings)
+        received_minor = sum(each.amount_minor for each in received)
         is_payable = invoice.closing is None and invoice.payment_method is PaymentMethod.INVOICE
         code = epc_qr_svg(record, remaining) if is_payable else None
         return self.layout.page(
@@ -111,8 +112,10 @@ class InvoicesPage(DashboardPage, frozen=True):
     async def state(self, viewer: MemberViewer) -> Response:
         """What became of it: a payment confirmation, or what is left to pay."""
         invoice = await self._find(viewer)
-        found = await self.database.run(read_state, invoice, self.clock())
-        pdf = await invoice_state_pdf(invoice, found)
+        async with self.database.connection() as connection:
+            found = await read_state(connection, invoice, self.clock())
+            record = await payable_record(connection, invoice, self.settings)
+        pdf = await invoice_state_pdf(record, found)
         return download(pdf, f"{invoice.reference}-{found.kind}.pdf")
 
     async def _find(self, viewer: MemberViewer) -> Invoice:

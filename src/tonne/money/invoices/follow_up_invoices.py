@@ -93,7 +93,7 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
         """Without a recipient a live invoice waits, and its deadlines with it: nobody would know of them."""
         now, organisation_id = self.clock(), invoice.organisation_id
         async with self.database.connection() as connection:
-            mail = await read_invoice_mail(connection, invoice, now)
+            mail = await read_invoice_mail(connection, invoice, self.settings, now)
             if not mail.recipients:
                 _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
                 if invoice.mode is Mode.LIVE:
@@ -148,7 +148,7 @@ async def _mark_mailed(tx: Connection, invoice: Invoice, settings: Settings, now
         )
 
 
-async def read_invoice_again(connection: Connection, invoice_id: str, now: datetime) -> InvoiceMail:
+async def read_invoice_again(connection: Connection, invoice_id: str, settings: Settings, now: datetime) -> InvoiceMail:
     """What the mail says."""
     [invoice] = await store.find_invoices_any_account(connection, [invoice_id])
-    return await read_invoice_mail(connection, invoice, now)
+    return await read_invoice_mail(connection, invoice, settings, now)

@@ -10,7 +10,7 @@ from tonne.money.invoices.documents.record import Closing, CreditNoteRecord, Inv
 from tonne.money.invoices.documents.state_sheet import InvoiceState
 from tonne.money.invoices.issuing.billed_order_store import list_unfulfilled_orders
 from tonne.money.invoices.model import FollowUpSchedule, Invoice, InvoiceBilling, find_remaining
-from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
+from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, payable_record, read_state
 from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.store import find_billed_organisation
 from tonne.platform.db.database import Connection
@@ -29,15 +29,17 @@ class InvoiceMail(Struct, frozen=True):
     """
 
     invoice: Invoice
+    record: InvoiceRecord
     recipients: list[str]
     state: InvoiceState
     remaining: Remaining | None
     is_fulfilled: bool
 
 
-async def read_invoice_mail(connection: Connection, invoice: Invoice, now: datetime) -> InvoiceMail:
+async def read_invoice_mail(connection: Connection, invoice: Invoice, settings: Settings, now: datetime) -> InvoiceMail:
     return InvoiceMail(
         invoice,
+        await payable_record(connection, invoice, settings),
         await find_recipients(connection, invoice.organisation_id),
         await read_state(connection, invoice, now),
         await find_remaining(connection, invoice),
@@ -79,11 +81,11 @@ async def write_mail(
     A sheet beside it says what is left to pay, unless it is all of it and not late. The mail of a closed invoice says
     so, and asks for nothing. Renders what is not stored: do not hold a lock meanwhile.
     """
-    invoice, record = mail.invoice, mail.invoice.read_record()
+    invoice, record = mail.invoice, mail.record
     attached: list[Attachment | StoredFile] = [*await originals.attachments(invoice)]
     is_reminder = compose is compose_reminder and invoice.closing is None
     if is_reminder or mail.remaining is not None or invoice.closing is not None:
-        sheet = await invoice_state_pdf(invoice, mail.state, is_reminder=is_reminder)
+        sheet = await invoice_state_pdf(record, mail.state, is_reminder=is_reminder)
         attached.append(Attachment(f"{record.number}-{'reminder' if is_reminder else mail.state.kind}.pdf", sheet))
     is_collected = invoice.billing is InvoiceBilling.COLLECTED
     letter = InvoiceLetter(

@@ -82,7 +82,7 @@ async def read_facts(
                 connection, each.scope, each.cause, paid_minor=each.amount_minor, paid_at=each.created_at
             )
         elif each.kind is OrderMailKind.INVOICE:
-            found = await read_invoice_again(connection, each.cause, now)
+            found = await read_invoice_again(connection, each.cause, settings, now)
         else:
             known = OrderFacts(each, orders[each.order_id], parties[each.order_id], urls[each.order_id])
             found = await _read_more(connection, known, settings=settings, now=now)

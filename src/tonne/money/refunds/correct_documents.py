@@ -10,7 +10,7 @@ from tonne.money.invoices.credit_notes import store as credit_note_store
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditedOrder, credit_in_part, without
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order, issue_credit_note
 from tonne.money.invoices.credit_notes.take_back import take_back
-from tonne.money.invoices.issuing.billed_order_store import find_billed_order
+from tonne.money.invoices.issuing.billed_order_store import find_billed_order, find_order_keys_any_account
 from tonne.money.invoices.issuing.due_document_store import lock_due_document
 from tonne.money.invoices.issuing.issue_documents import ACTOR
 from tonne.money.invoices.model import Invoice
@@ -28,23 +28,29 @@ RefundedOrder = tuple[Order, Sequence[Refund]]
 
 
 async def correct_documents(tx: Connection, orders: Sequence[RefundedOrder], *, by: By) -> None:
-    """Issue credit notes for what was refunded of these orders of one invoice, and take back those that failed since.
+    """Issue credit notes for what was refunded of these locked orders, and take back those that failed since.
 
     An order without a document is left out: the worker that issues it credits its refunds. Call it before events are
     appended.
     """
     refunded = [each for each in orders if any(_was_made(refund) for refund in each[1])]
     documented = [each for each in refunded if not await lock_due_document(tx, each[0].key)]
-    if not documented:
-        return
-    first = documented[0][0]
-    found = await find_invoice(tx, first.scope, first.id)
-    if found is None:
-        return
-    [invoice] = await lock_invoices_any_account(tx, [found.id])
-    await _take_back(tx, invoice, documented, by=by)
-    [invoice] = await lock_invoices_any_account(tx, [found.id])
-    await _credit(tx, invoice, documented, by=by)
+    # A charge may have paid several invoices.
+    while documented:
+        first = documented[0][0]
+        found = await find_invoice(tx, first.scope, first.id)
+        keys = {first.key}
+        if found is not None:
+            keys |= {each.key for each in await find_order_keys_any_account(tx, [found.id])}
+            await _correct(tx, found.id, [each for each in documented if each[0].key in keys], by=by)
+        documented = [each for each in documented if each[0].key not in keys]
+
+
+async def _correct(tx: Connection, invoice_id: str, orders: Sequence[RefundedOrder], *, by: By) -> None:
+    [invoice] = await lock_invoices_any_account(tx, [invoice_id])
+    await _take_back(tx, invoice, orders, by=by)
+    [invoice] = await lock_invoices_any_account(tx, [invoice_id])
+    await _credit(tx, invoice, orders, by=by)
 
 
 def _was_made(refund: Refund) -> bool:

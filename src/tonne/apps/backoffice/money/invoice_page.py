@@ -19,7 +19,7 @@ from tonne.money.invoices.find_invoice import find_by_number_any_account
 from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, describe_invoice
-from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, read_state
+from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, payable_record, read_state
 from tonne.money.invoices.settle_difference import settle_with_difference
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
@@ -162,8 +162,10 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
     async def state(self, viewer: OperatorViewer) -> Response:
         """What became of it, as the customer sees it: a payment confirmation, or what is left to pay."""
         invoice = await self._find(viewer)
-        found = await self.database.run(read_state, invoice, self.clock())
-        return download(await invoice_state_pdf(invoice, found), f"{invoice.reference}-{found.kind}.pdf")
+        async with self.database.connection() as connection:
+            found = await read_state(connection, invoice, self.clock())
+            record = await payable_record(connection, invoice, self.settings)
+        return download(await invoice_state_pdf(record, found), f"{invoice.reference}-{found.kind}.pdf")
 
     async def _find(self, viewer: OperatorViewer) -> Invoice:
         """Only of the viewer's mode."""

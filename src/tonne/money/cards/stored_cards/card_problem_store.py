@@ -39,7 +39,8 @@ class UnpaidOrder(Struct, frozen=True):
 # fulfilled already.
 _FIRST_UNPAID = """
 CROSS JOIN LATERAL (
-    SELECT min(orders.id) AS id FROM charge_orders paid
+    SELECT min(orders.id) AS id, sum(paid.amount_minor)::bigint AS amount_minor, count(*)::integer AS order_count
+    FROM charge_orders paid
     JOIN orders ON orders.account_id = paid.account_id AND orders.id = paid.order_id
     WHERE paid.account_id = charge.account_id AND paid.charge_id = charge.id
       AND orders.payment_state = 'unpaid' AND orders.status NOT IN ('cancelled', 'failed')
@@ -92,8 +93,9 @@ FROM orders {_LAST_CHARGE}
 WHERE orders.account_id = $1 AND orders.mode = $2 AND orders.status = 'placed' AND orders.offset_link_id IS NULL
   AND orders.payment_method = 'card' AND orders.next_attempt_at IS NOT NULL
 UNION ALL
-SELECT first.id, charge.amount_minor, charge.currency, charge.code, due.next_attempt_at, document.reference,
-       document.order_count
+SELECT first.id, CASE WHEN due.is_given_up THEN first.amount_minor ELSE charge.amount_minor END, charge.currency,
+       charge.code, due.next_attempt_at, document.reference,
+       CASE WHEN due.is_given_up THEN first.order_count ELSE document.order_count END
 FROM card_invoices due {_LAST_INVOICE_CHARGE} {_FIRST_UNPAID}
 WHERE due.account_id = $1 AND due.mode = $2 AND (due.next_attempt_at IS NOT NULL OR due.is_given_up)
   AND first.id IS NOT NULL
@@ -102,7 +104,7 @@ ORDER BY id
 
 
 async def list_declined(connection: Connection, scope: Scope) -> list[UnpaidOrder]:
-    """Orders whose card was declined and will be charged again."""
+    """Orders whose card was declined and will be charged again; without `until`, only with another card."""
     return [UnpaidOrder(**row) for row in await connection.fetch(LIST_DECLINED, scope.account_id, scope.mode)]
 
 
@@ -122,7 +124,7 @@ CROSS JOIN LATERAL (
     WHERE paid.account_id = charge.account_id AND paid.charge_id = charge.id AND orders.status = 'failed'
       AND orders.status_changed_at >= $2
 ) failed
-WHERE due.account_id = $1 AND failed.id IS NOT NULL
+WHERE due.account_id = $1 AND failed.id IS NOT NULL AND NOT due.is_given_up
 ORDER BY id
 """  # noqa: S608 - a constant
 

@@ -148,6 +148,13 @@ WHERE accounts.id = $1
 """
 
 
+# Of small orders that were fulfilled first.
+STILL_OWED = N_(
+    "We do not try again with this card. What you received is still owed: pay it by bank transfer, or enter another"
+    " card."
+)
+
+
 async def read_payer(connection: Connection, account: str) -> Payer:
     [row] = await connection.fetch(READ_PAYER, account)
     admins = [email for email in row["admins"] if is_mail_address(email)]
@@ -171,18 +178,23 @@ def compose_card_mail(
         blocks += [_ask(problems, wording), *_list(problems.to_confirm, wording, N_("%(what)s, until %(day)s"))]
         label = _.plural("Confirm the payment", "Confirm the payments", len(problems.to_confirm))
         blocks.append(button_lines(label, confirm_url))
-    if problems.declined:
-        again = _("We try again on the day shown, and at once if you enter another card.")
-        blocks.append(
-            " ".join(
-                (_declined(problems, wording), _account(problems, wording), *_reasons(problems.declined, _), again)
+    again = _("We try again on the day shown, and at once if you enter another card.")
+    owed = _(STILL_OWED)
+    for declined, then, pattern in (
+        ([order for order in problems.declined if order.until], again, N_("%(what)s, next on %(day)s")),
+        ([order for order in problems.declined if not order.until], owed, N_("%(what)s")),
+    ):
+        if declined:
+            blocks.append(
+                " ".join((_declined(declined, wording), _account(problems, wording), *_reasons(declined, _), then))
             )
-        )
-        blocks += _list(problems.declined, wording, N_("%(what)s, next on %(day)s"))
+            blocks += _list(declined, wording, pattern)
     if problems.failed:
         nothing = _("Nothing was charged. Order again once the card works.")
         blocks.append(
-            " ".join((_failed(problems, wording), _account(problems, wording), *_reasons(problems.failed, _), nothing))
+            " ".join(
+                (_failed(problems.failed, wording), _account(problems, wording), *_reasons(problems.failed, _), nothing)
+            )
         )
         blocks += _list(problems.failed, wording, N_("%(what)s"))
     blocks.append(button_lines(_("Enter another card"), card_url))
@@ -207,7 +219,8 @@ def _subject(problems: CardProblems, wording: LocalWording) -> str:
             len(problems.to_confirm),
             amount=_money(problems.to_confirm[0], wording),
         )
-    return (_declined if problems.declined else _failed)(problems, wording).removesuffix(".")
+    declined, failed = problems.declined, problems.failed
+    return (_declined(declined, wording) if declined else _failed(failed, wording)).removesuffix(".")
 
 
 def _ask(problems: CardProblems, wording: LocalWording) -> str:
@@ -222,8 +235,8 @@ def _ask(problems: CardProblems, wording: LocalWording) -> str:
     return f"{ask} {_account(problems, wording)} {until}"
 
 
-def _declined(problems: CardProblems, wording: LocalWording) -> str:
-    _, orders = wording.translate, problems.declined
+def _declined(orders: list[UnpaidOrder], wording: LocalWording) -> str:
+    _ = wording.translate
     if not any(order.invoice for order in orders):
         return _.plural(
             "Your card was declined for one order.", "Your card was declined for %(n)s orders.", len(orders)
@@ -236,8 +249,8 @@ def _declined(problems: CardProblems, wording: LocalWording) -> str:
     )
 
 
-def _failed(problems: CardProblems, wording: LocalWording) -> str:
-    _, orders = wording.translate, problems.failed
+def _failed(orders: list[UnpaidOrder], wording: LocalWording) -> str:
+    _ = wording.translate
     if not any(order.invoice for order in orders):
         return _.plural("One order could not be paid.", "%(n)s orders could not be paid.", len(orders))
     return _.plural(

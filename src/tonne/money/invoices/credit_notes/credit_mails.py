@@ -12,9 +12,15 @@ from tonne.platform.web.wording import LocalWording, wording_in
 
 
 def compose_credit_mail(
-    settings: Settings, recipients: list[str], record: CreditNoteRecord, *, originals: Sequence[StoredFile], left: str
+    settings: Settings,
+    recipients: list[str],
+    record: CreditNoteRecord,
+    *,
+    originals: Sequence[StoredFile],
+    left: str,
+    is_charged: bool,
 ) -> EmailMessage:
-    """For a credit note, which is attached. `left` is what is left to pay of the invoice, without a currency."""
+    """For a credit note, which is attached. `left` to pay of the invoice, without a currency; by card: `is_charged`."""
     wording = wording_in(record.language)
     _ = wording.translate
     values = {
@@ -46,7 +52,7 @@ def compose_credit_mail(
             record.order_count,
             **values,
         )
-        blocks = [attached, reason, _after_credit(record, left, wording)]
+        blocks = [attached, reason, _after_credit(record, left, wording, is_charged=is_charged)]
     return compose_with_documents(settings, recipients, record, subject=subject, blocks=blocks, attached=originals)
 
 
@@ -103,14 +109,14 @@ def _if_paid(record: CreditNoteRecord, wording: LocalWording) -> str:
     return _("If you have already paid it, contact us and we will refund you.")
 
 
-def _after_credit(record: CreditNoteRecord, left: str, wording: LocalWording) -> str:
+def _after_credit(record: CreditNoteRecord, left: str, wording: LocalWording, *, is_charged: bool) -> str:
     _ = wording.translate
     if record.invoice_paid:
         return _("The invoice was paid, so we return this amount to you.")
     if not left.strip("0."):
         return _("Nothing is left to pay of the invoice.")
     amount = wording.amount(left, record.currency)
-    if record.paid_by_card:
+    if is_charged:
         return _(
             "We charge what is left of the invoice, %(amount)s, to your card. You have nothing to do.", amount=amount
         )

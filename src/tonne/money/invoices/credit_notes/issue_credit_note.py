@@ -28,6 +28,7 @@ from tonne.platform.documents.mail.outbox import Urgency, enqueue
 from tonne.platform.events.audit import record as audit
 from tonne.platform.values.amounts import TaxTerms
 from tonne.platform.values.context import By, replace
+from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Order, OrderKey
 
@@ -226,7 +227,10 @@ class MailCreditNotes(RowJobWithSettings, frozen=True):
             message = compose_replacement_mail(self.settings, recipients, record, replacing, originals=originals)
         else:
             left = "0" if remaining is None else remaining.due
-            message = compose_credit_mail(self.settings, recipients, record, originals=originals, left=left)
+            is_charged = invoice.payment_method is PaymentMethod.CARD
+            message = compose_credit_mail(
+                self.settings, recipients, record, originals=originals, left=left, is_charged=is_charged
+            )
         async with self.database.transaction() as tx:
             if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
                 await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id, urgency=Urgency.BULK)

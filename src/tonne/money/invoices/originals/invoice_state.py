@@ -2,13 +2,19 @@
 
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 from tonne.money.bank.assignment_store import sum_received_any_account
 from tonne.money.invoices.credit_notes.store import list_credit_notes
+from tonne.money.invoices.documents.record import InvoiceRecord
 from tonne.money.invoices.documents.state_sheet import Credit, InvoiceState, state_pdf
-from tonne.money.invoices.model import Invoice
+from tonne.money.invoices.model import Invoice, bank_of
 from tonne.platform.db.database import Connection
 from tonne.platform.http.limits.turns import in_turn
+from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import format_money
+from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.users.guarded_settings import approved_settings
 
 
 async def read_state(connection: Connection, invoice: Invoice, now: datetime) -> InvoiceState:
@@ -31,5 +37,15 @@ async def read_state(connection: Connection, invoice: Invoice, now: datetime) ->
     )
 
 
-async def invoice_state_pdf(invoice: Invoice, state: InvoiceState, *, is_reminder: bool = False) -> bytes:
-    return await in_turn(state_pdf, invoice.read_record(), state, is_reminder=is_reminder)
+async def payable_record(connection: Connection, invoice: Invoice, settings: Settings) -> InvoiceRecord:
+    """The record, with our bank account if a card was to pay the invoice and a transfer may pay it now."""
+    record = invoice.read_record()
+    if not record.paid_by_card or invoice.payment_method is PaymentMethod.CARD:
+        return record
+    bank = bank_of(await approved_settings(connection, settings), invoice.currency)
+    return structs.replace(record, paid_by_card=False, bank=bank)
+
+
+async def invoice_state_pdf(record: InvoiceRecord, state: InvoiceState, *, is_reminder: bool = False) -> bytes:
+    """`record` is a payable one."""
+    return await in_turn(state_pdf, record, state, is_reminder=is_reminder)
