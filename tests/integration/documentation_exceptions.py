@@ -67,6 +67,7 @@ EXCEPTIONS = {
     ("docs/guides/auditor.md", "tonne doctor"): "as above",
     ("docs/verify.md", "pip install"): IN_TEST_VERIFY,
     ("docs/verify.md", "tonne-verify audit"): IN_TEST_VERIFY,
+    ("docs/witnesses.md", "tonne-verify witness"): "serves until it is stopped; tests/verify/test_witness.py has it",
     ("docs/supply.md", "tonne catalogue import-lots"): LOTS,
     ("docs/supply.md", "$ tonne lot invalidate"): LOTS,
     ("docs/supply.md", "tonne lot resolve"): LOTS,

@@ -193,12 +193,12 @@ class Seller:
         proof = credential["evidence"][0]["proof"].encode()
         return {"credential.json": json.dumps(credential).encode(), "certificate.tlog-proof": proof}
 
-    def sign_pdf(self, pdf: bytes) -> bytes:
+    def sign_pdf(self, pdf: bytes, field_name: str = "Seller") -> bytes:
         key, certificate = self.document_key
         (found,) = load_certs_from_pemder_data(certificate.public_bytes(Encoding.DER))
         private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         signer = SimpleSigner(found, load_private_key_from_pemder_data(private, None), SimpleCertificateStore())  # type: ignore[no-untyped-call]
-        metadata = PdfSignatureMetadata(field_name="Seller", subfilter=SigSeedSubFilter.PADES, md_algorithm="sha256")
+        metadata = PdfSignatureMetadata(field_name=field_name, subfilter=SigSeedSubFilter.PADES, md_algorithm="sha256")
         return bytes(PdfSigner(metadata, signer).sign_pdf(IncrementalPdfFileWriter(BytesIO(pdf))).getbuffer())
 
 

@@ -139,9 +139,13 @@ def test_altered_histories_are_reported(website: Website) -> None:
     assert "FORK: it has signed two different trees of 300 entries" in website.failure()
     website.publish(entries[:299])
     assert "older checkpoint with 299 entries" in website.failure()
-    # The honest log is accepted again, and the alarms stay.
+    # The honest log is followed again, but the forks are reported every time.
     website.publish(entries)
-    assert website.audit().exit_code == 0
+    for _ in range(2):
+        report = website.audit()
+        assert report.exit_code == 1
+        assert report.checks[0].verdict == "holds"
+        assert [each.sentence.split(":")[0] for each in report.checks[1:]] == ["FORK"] * 4
     alarms = json.loads(website.state.read_text())["alarms"]
     assert len(alarms) == 5
     assert all("\n\n— " in each["checkpoint"] for each in alarms)
@@ -206,6 +210,7 @@ def test_a_reopened_log_that_leaves_entries_out(website: Website) -> None:
     website.publish(entries[:20])
     website.audit()
     website.publish([early.encode(), *entries[10:]], "/log/2")
+    assert "Some of them are left out" in website.failure()
     assert "Some of them are left out" in website.failure()
 
 

@@ -206,7 +206,7 @@ def test_settings_name_witnesses_by_address_and_key(tmp_path: Path) -> None:
         (f"http://witness.example {witness.vkey}", "must start with https://"),
         (f"ftp://witness.example {witness.vkey}", "cannot be used"),
         (f"https://witness.example?a=b {witness.vkey}", "query"),
-        (f"https://witness.example {log_key}", "must be of type 4"),
+        (f"https://witness.example {log_key}", "must be of type 4 or 6"),
         (f"https://witness.example {witness.vkey[:-8]}AAAAAAAA", "does not match its id"),
         (f"https://a.example {witness.vkey}, https://b.example {witness.vkey}", "same name"),
     ):

@@ -1,14 +1,13 @@
 """What a monitor remembers of the logs that it has seen."""
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from tonne_verify.canonical import read_json
 from tonne_verify.errors import NotProven
+from tonne_verify.files import write_text
 from tonne_verify.notes import Checkpoint, VerifierKey, split_note
 
 STATE_FORMAT = "tonne-audit/1"
@@ -26,6 +25,8 @@ class SeenLog:
     seen_at: str
     # The origin of the log that continues this one, after `tonne log reopen`.
     continued_by: str | None = None
+    # The signed note that the continuation has as its first entry.
+    final: str | None = None
 
     @property
     def head(self) -> Checkpoint:
@@ -43,6 +44,8 @@ class AuditState:
     url: str
     logs: dict[str, SeenLog] = field(default_factory=dict)
     alarms: list[dict[str, str]] = field(default_factory=list)
+    # Evidence of forks, each with the file that has it. They are reported at every audit.
+    forks: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def load(cls, path: Path, url: str) -> Self:
@@ -57,7 +60,8 @@ class AuditState:
         try:
             if value["format"] != STATE_FORMAT:
                 raise NotProven(f"{path} is not the state of an audit.")
-            state = cls(value["url"], {key: SeenLog(**each) for key, each in value["logs"].items()}, value["alarms"])
+            logs = {key: SeenLog(**each) for key, each in value["logs"].items()}
+            state = cls(value["url"], logs, value["alarms"], value["forks"])
             for log in state.logs.values():
                 _ = log.head, log.verifier_keys
         except (KeyError, TypeError, AttributeError):
@@ -74,19 +78,15 @@ class AuditState:
             self.alarms.append({"at": at, "origin": origin, "sentence": sentence, "checkpoint": checkpoint})
             del self.alarms[:-MAX_ALARMS]
 
+    def add_fork(self, evidence: dict[str, Any], path: Path) -> None:
+        """Keeps it in a file of its own, beside the state."""
+        same = [each for each in self.forks if each["evidence"] == evidence]
+        if not same:
+            file = path.with_name(f"{path.name}.fork-{len(self.forks) + 1}.json")
+            write_text(file, json.dumps(evidence, indent=2, ensure_ascii=False) + "\n")
+            self.forks.append({"file": str(file), "evidence": evidence})
+
     def save(self, path: Path) -> None:
         """Replaces the file as a whole: a crash leaves the old state or the new one."""
         value = {"format": STATE_FORMAT, **asdict(self)}
-        try:
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-                try:
-                    json.dump(value, file, indent=2, ensure_ascii=False)
-                    file.write("\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                    Path(file.name).replace(path)
-                except BaseException:
-                    Path(file.name).unlink(missing_ok=True)
-                    raise
-        except OSError as error:
-            raise NotProven(f"{path} cannot be written: {error.strerror}.") from None
+        write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

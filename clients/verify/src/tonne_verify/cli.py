@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tonne_verify.monitor import AuditOptions
 from tonne_verify.report import ExitCode
-from tonne_verify.run import VerifyOptions, run_audit, run_trust, run_verify
+from tonne_verify.run import VerifyOptions, run_audit, run_trust, run_verify, run_witness
 from tonne_verify.trust import own_policy
 
 CODES = """\
@@ -17,7 +17,7 @@ exit codes: 0 proven, 1 false, 2 unreadable or wrong usage, 3 not proven, 4 a te
 EPILOG = f"""\
 {CODES}
 `tonne-verify trust --help` explains how to name witnesses that you trust, `tonne-verify audit --help` how to watch the
-log of a seller.
+log of a seller, `tonne-verify witness --help` how to be a witness.
 """
 POLICY = (
     "whom you trust: logs, witnesses and a quorum (c2sp.org/tlog-policy); otherwise whom you named with `trust add`"
@@ -26,7 +26,7 @@ POLICY = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"audit": _audit, "trust": _trust}
+    commands = {"audit": _audit, "trust": _trust, "witness": _witness}
     if given and given[0] in commands:
         return commands[given[0]](given[1:])
     return _verify(given)
@@ -89,6 +89,25 @@ def _trust(given: Sequence[str]) -> ExitCode:
     parser.add_argument("--policy", metavar="FILE", type=Path, help="the policy to write")
     options = parser.parse_args(given)
     return run_trust(options.kind, options.key, options.url, options.policy, print)
+
+
+def _witness(given: Sequence[str]) -> ExitCode:
+    parser = _parser(
+        "tonne-verify witness",
+        "Be a witness of logs (c2sp.org/tlog-witness): cosign each checkpoint that continues what you have seen.",
+        "Behind a web server with HTTPS. Keep the state: with an older copy you would cosign a second history.",
+    )
+    parser.add_argument("--name", required=True, help="your name in cosignatures, such as witness.example.com/w1")
+    parser.add_argument("--key", metavar="FILE", required=True, type=Path, help="the private key; made if missing")
+    parser.add_argument(
+        "--logs", metavar="FILE", required=True, type=Path, help="a policy whose `log` lines you follow"
+    )
+    parser.add_argument("--state", metavar="FILE", required=True, type=Path, help="the last checkpoint of each log")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 unless told")
+    parser.add_argument("--port", type=int, default=8090, help="the port; 8090 unless told")
+    options = parser.parse_args(given)
+    address = (options.host, options.port)
+    return run_witness(options.name, options.key, options.logs, options.state, address=address, echo=print)
 
 
 def _audit(given: Sequence[str]) -> ExitCode:

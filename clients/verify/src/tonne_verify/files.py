@@ -1,5 +1,7 @@
-"""The files to verify: single ones, those in a folder, and those in a ZIP file, such as an audit pack."""
+"""Files. Those to verify are single ones, those in a folder, and those in a ZIP file, such as an audit pack."""
 
+import os
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -60,6 +62,25 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         raise NotProven(f"{path} cannot be read: {error.strerror}.") from None
     return _bounded(data, str(path))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces the file as a whole: a crash leaves the old content or the new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", errors="surrogateescape"
+        ) as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise NotProven(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _bounded(data: bytes, name: str) -> bytes:

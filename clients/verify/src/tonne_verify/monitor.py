@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from tonne_verify.audit_state import AuditState, SeenLog
 from tonne_verify.download import check_url, fetch
 from tonne_verify.errors import NotFetched, NotProven
+from tonne_verify.forks import describe_fork, find_fork
 from tonne_verify.issuer import Issuer, IssuerLog
 from tonne_verify.ledger import Ledger
 from tonne_verify.log_reader import LogReader
@@ -107,6 +108,7 @@ class _Audit:
         self._state = state
         self._logs = logs
         self._whole = options.whole
+        self._path = options.state
         self._policy = policy
         seen = {key.public for log in state.logs.values() for key in log.verifier_keys}
         given = () if options.issuer is None else (key.public for log in logs for key in log.keys)
@@ -119,18 +121,23 @@ class _Audit:
         for log in self._logs:
             if log.origin not in before:
                 self._audit(log)
-                self._find_previous(log, is_alarm=bool(before))
+                self._attempt_previous(log, is_alarm=bool(before))
+        for log in self._logs:
+            if log.origin in before:
+                self._attempt_previous(log, is_alarm=True)
         for log in self._logs:
             if log.origin in before:
                 self._audit(log)
         for origin in sorted(before - {log.origin for log in self._logs}):
             self._fail(origin, "The issuer file no longer lists this log. Ask the seller why.", "")
+        for fork in self._state.forks:
+            sentence = f"{describe_fork(fork['evidence'])} The evidence is in {fork['file']}: publish it."
+            self._report.add(fork["evidence"]["origin"], Verdict.FAILS, sentence)
 
     def _audit(self, log: IssuerLog) -> None:
         seen = self._state.logs.get(log.origin)
         if seen is not None and seen.continued_by is not None:
-            sentence = f"It was closed, and {seen.continued_by} continues it. You saw {seen.head.size} entries."
-            self._report.add(log.origin, Verdict.NOT_CHECKED, sentence)
+            self._check_final(log, seen)
             return
         if seen is None and not self._trusts_all and not self._trusted_keys(log):
             self._report.add(log.origin, Verdict.NOT_PROVEN, _ask_for_trust(log))
@@ -147,6 +154,7 @@ class _Audit:
             self._report.incomplete = self._report.incomplete or not is_new
         except NotProven as error:
             self._fail(log.origin, str(error), note)
+            self._look_for_fork(log, seen, note)
         else:
             self._report.add(log.origin, Verdict.HOLDS, sentence)
             self._check_witnesses(log, opened)
@@ -179,11 +187,41 @@ class _Audit:
         keys = list(dict.fromkeys([*(seen.keys if seen is not None else ()), *trusted]))
         self._state.logs[log.origin] = SeenLog(log.url, log.mode, keys, note, _now())
 
-    def _find_previous(self, log: IssuerLog, *, is_alarm: bool) -> None:
-        """Entry 0 of a reopened log is the last signed checkpoint of the log that it continues."""
-        new = self._state.logs.get(log.origin)
-        if new is None or new.head.size == 0:
+    def _check_final(self, log: IssuerLog, seen: SeenLog) -> None:
+        """The issuer file must not state another end of a closed log than the one that was seen."""
+        sentence = f"It was closed, and {seen.continued_by} continues it. You saw {seen.head.size} entries."
+        if log.final is not None and seen.final is not None and log.final != split_note(seen.final)[0]:
+            sentence += " The issuer file now states another last checkpoint than its continuation names."
+            self._fail(log.origin, sentence, seen.final)
+        else:
+            self._report.add(log.origin, Verdict.NOT_CHECKED, sentence)
+
+    def _look_for_fork(self, log: IssuerLog, seen: SeenLog | None, note: str) -> None:
+        """If what was seen and what is shown now are both signed, and do not agree, others can be convinced."""
+        if seen is None or not note:
             return
+        try:
+            evidence = find_fork(LogReader(log.url), seen.checkpoint, note, seen.verifier_keys)
+        except NotProven:
+            return
+        if evidence is not None:
+            self._state.add_fork(evidence, self._path)
+
+    def _attempt_previous(self, log: IssuerLog, *, is_alarm: bool) -> None:
+        new = self._state.logs.get(log.origin)
+        others = [each for origin, each in self._state.logs.items() if origin != log.origin]
+        open_ones = [each for each in others if each.mode == log.mode and each.continued_by is None]
+        if new is None or new.continued_by is not None or new.head.size == 0 or not open_ones:
+            return
+        try:
+            self._find_previous(log, new, is_alarm=is_alarm)
+        except NotFetched as error:
+            self._report.add(log.origin, Verdict.NOT_PROVEN, f"The closed log cannot be compared: {error}")
+        except NotProven as error:
+            self._fail(log.origin, f"The closed log does not lead to the checkpoint that this one names. {error}", "")
+
+    def _find_previous(self, log: IssuerLog, new: SeenLog, *, is_alarm: bool) -> None:
+        """Entry 0 of a reopened log is the last signed checkpoint of the log that it continues."""
         first = next(LogReader(log.url).entries(0, min(new.head.size, TILE_WIDTH)))
         named = _read_head(first, self._logs)
         if named is None:
@@ -193,15 +231,26 @@ class _Audit:
             sentence = f"It continues the log {named.origin}, which you have not seen."
             self._report.add(log.origin, Verdict.NOT_CHECKED, sentence)
             return
-        known = old.head
+        if old.continued_by is not None:
+            return
+        known, final = old.head, first.decode()
         sentence = f"It was closed, and {log.origin} continues it from the checkpoint with {named.size} entries."
-        if named.size < known.size or (named.size == known.size and named.root != known.root):
+        evidence = None
+        # The closed log may be gone, so it is not read if that is not necessary.
+        if (named.size, named.root) != (known.size, known.root) and named.size >= known.size:
+            evidence = find_fork(LogReader(old.url), old.checkpoint, final, old.verifier_keys)
+        if evidence is not None:
+            self._state.add_fork(evidence, self._path)
+            self._fail(named.origin, f"{sentence} That is another tree than you saw.", final)
+        elif named.size < known.size:
+            # The checkpoint that was seen stays in the state, so that this is found at every audit.
             sentence += f" That is not what you saw: a checkpoint with {known.size} entries. Some of them are left out."
-            self._fail(named.origin, sentence, first.decode())
+            self._fail(named.origin, sentence, final)
+            return
         elif is_alarm:
             sentence += " Ask the seller why: entries that only the closed log had may have been entered again."
-            self._fail(named.origin, sentence, first.decode())
-        old.continued_by = log.origin
+            self._fail(named.origin, sentence, final)
+        old.continued_by, old.final = log.origin, final
 
     def _fail(self, origin: str, sentence: str, checkpoint: str) -> None:
         self._report.add(origin, Verdict.FAILS, sentence)
@@ -252,7 +301,7 @@ def _compare_heads(seen: SeenLog, known: Checkpoint, head: Checkpoint) -> None:
     if head.size == known.size and head.root != known.root:
         raise NotProven(
             f"FORK: it has signed two different trees of {head.size} entries, so it shows different histories to"
-            " different people. Both signed checkpoints are in the state file: they prove it. Publish them."
+            " different people."
         )
 
 

@@ -14,6 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from tonne_verify.base64_strict import decode_base64, encode_base64
 from tonne_verify.errors import NotProven
 
+try:
+    from cryptography.hazmat.primitives.asymmetric import mldsa
+except ImportError:
+    mldsa = None  # type: ignore[assignment]
+
 MAX_NOTE_LENGTH = 1_000_000
 MAX_SIGNATURES = 100
 DASH = "\u2014"
@@ -22,10 +27,16 @@ DASH = "\u2014"
 class SignatureType(IntEnum):
     ED25519 = 0x01
     COSIGNATURE = 0x04
+    # Also a cosignature. Older versions of `cryptography` cannot verify it.
+    ML_DSA_44 = 0x06
 
     @classmethod
     def of_witnesses(cls) -> "set[SignatureType]":
-        return {cls.COSIGNATURE}
+        return {cls.COSIGNATURE, cls.ML_DSA_44}
+
+
+KEY_SIZES = {SignatureType.ED25519: 32, SignatureType.COSIGNATURE: 32, SignatureType.ML_DSA_44: 1312}
+SIGNATURE_SIZES = {SignatureType.ED25519: 64, SignatureType.COSIGNATURE: 72, SignatureType.ML_DSA_44: 2428}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +54,9 @@ class VerifierKey:
             raise NotProven(f"`{vkey[:100]}` is not a public key of the form name+id+key.")
         name, key_id, encoded = parts
         material = decode_base64(encoded)
-        if material[:1] not in {bytes([each]) for each in SignatureType} or len(material) != 33:
-            raise NotProven(f"The public key of {name} is of an unknown kind. Ed25519 is supported.")
+        kind = material[0] if material else 0
+        if kind not in set(SignatureType) or len(material) != 1 + KEY_SIZES[SignatureType(kind)]:
+            raise NotProven(f"The public key of {name} is of an unknown kind. Ed25519 and ML-DSA-44 are supported.")
         key = cls(check_key_name(name), SignatureType(material[0]), material[1:])
         if key.id.hex() != key_id:
             raise NotProven(f"The public key of {name} does not match its id {key_id}. Copy it again.")
@@ -61,16 +73,25 @@ class VerifierKey:
     def verify(self, text: str, signature: bytes) -> int | None:
         """The time of a cosignature in seconds since 1970, None for other signatures. Raises NotProven."""
         message, at = text.encode(), None
-        if self.kind is SignatureType.COSIGNATURE:
-            if len(signature) != 72:
-                raise NotProven(f"The signature of {self.name} has the wrong length.")
+        if len(signature) != SIGNATURE_SIZES[self.kind]:
+            raise NotProven(f"The signature of {self.name} has the wrong length.")
+        if self.kind in SignatureType.of_witnesses():
             (at,) = struct.unpack(">Q", signature[:8])
-            message, signature = cosigned_message(text, at), signature[8:]
+            signature = signature[8:]
+            is_ed25519 = self.kind is SignatureType.COSIGNATURE
+            message = cosigned_message(text, at) if is_ed25519 else subtree_message(self.name, text, at)
         try:
-            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
+            if self.kind is SignatureType.ML_DSA_44:
+                mldsa.MLDSA44PublicKey.from_public_bytes(self.public).verify(signature, message)
+            else:
+                Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
         except (InvalidSignature, ValueError):
             raise NotProven(f"The signature of {self.name} is wrong: the text was changed, or the key is.") from None
         return at
+
+    @property
+    def is_supported(self) -> bool:
+        return self.kind is not SignatureType.ML_DSA_44 or mldsa is not None
 
 
 class NoteKey:
@@ -138,8 +159,11 @@ def check_signatures(note: str, keys: Iterable[VerifierKey]) -> Note:
     for line in lines:
         name, signature = _parse_signature(line)
         key = known.get((name, signature[:4]))
-        if key is not None and key not in verified:
-            verified[key] = NoteSignature(key, key.verify(text, signature[4:]))
+        if key is not None and key not in verified and key.is_supported:
+            at = key.verify(text, signature[4:])
+            # A cosignature without a time does not say that the tree was the newest.
+            if at != 0:
+                verified[key] = NoteSignature(key, at)
     return Note(text, tuple(verified.values()))
 
 
@@ -174,6 +198,26 @@ def cosigned_message(text: str, at: int) -> bytes:
     if not 0 <= at < 1 << 63:
         raise NotProven("The time of a cosignature is out of range.")
     return f"cosignature/v1\ntime {at}\n{text}".encode()
+
+
+def subtree_message(cosigner: str, text: str, at: int) -> bytes:
+    """What an ML-DSA-44 key signs of a checkpoint, with its own name."""
+    if not 0 <= at < 1 << 63:
+        raise NotProven("The time of a cosignature is out of range.")
+    checkpoint = Checkpoint.parse(text)
+    name, origin = cosigner.encode(), checkpoint.origin.encode()
+    if len(name) > 255 or len(origin) > 255:
+        raise NotProven("The name of the witness or of the log is too long.")
+    return (
+        b"subtree/v1\n\0"
+        + bytes([len(name)])
+        + name
+        + struct.pack(">Q", at)
+        + bytes([len(origin)])
+        + origin
+        + struct.pack(">QQ", 0, checkpoint.size)
+        + checkpoint.root
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,9 @@ def _judge_witnesses(entries: Sequence[ProvenEntry], policy: Policy) -> tuple[Ve
     false_names = sorted(_names_without_key(entries, policy))
     if false_names:
         more += f" A line in the name of {', '.join(false_names)} is not by the key that you trust."
+    unsupported = sorted(key.name for key in policy.witness_keys if not key.is_supported)
+    if unsupported:
+        more += f" ML-DSA-44 keys cannot be verified here ({', '.join(unsupported)}): install a newer `cryptography`."
     sentence = f"{policy.name} demands a cosignature of {policy.describe()}; there is "
     return Verdict.NOT_PROVEN, sentence + (f"only that of {', '.join(trusted)}." if trusted else "none.") + more
 

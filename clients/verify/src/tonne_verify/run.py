@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from tonne_verify.report import ExitCode, Report, Results, Verdict
 from tonne_verify.timeline import MAX_DELAY
 from tonne_verify.trust import add_trust, load_policy, own_policy
 from tonne_verify.verify_file import Trust, verify
+from tonne_verify.witness import Witness, open_key, serve_witness
 
 Echo = Callable[[str], None]
 AUDIT_RESULTS = Results(
@@ -78,6 +80,23 @@ def run_trust(kind: str, vkey: str, url: str | None, path: Path | None, echo: Ec
     except NotProven as error:
         echo(printable(str(error)))
         return ExitCode.UNREADABLE
+    return ExitCode.PROVEN
+
+
+def run_witness(name: str, key: Path, logs: Path, state: Path, *, address: tuple[str, int], echo: Echo) -> ExitCode:
+    """Serves until it is stopped."""
+    try:
+        witness = Witness(open_key(name, key), load_policy(logs), state)
+        server = serve_witness(witness, *address)
+    except NotProven as error:
+        echo(printable(str(error)))
+        return ExitCode.UNREADABLE
+    except OSError as error:
+        echo(printable(f"The address cannot be used: {error.strerror}."))
+        return ExitCode.UNREADABLE
+    echo(f"{witness.key.vkey}\nListening at http://{address[0]}:{server.server_port}/")
+    with server, suppress(KeyboardInterrupt):
+        server.serve_forever()
     return ExitCode.PROVEN
 
 

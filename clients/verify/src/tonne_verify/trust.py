@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from tonne_verify.errors import NotProven
+from tonne_verify.files import write_text
 from tonne_verify.notes import SignatureType, VerifierKey
 from tonne_verify.policy import NONE, Policy
 
@@ -40,13 +41,8 @@ def add_trust(kind: str, vkey: str, url: str | None, path: Path) -> list[str]:
     witnesses = [*policy.witnesses, *name]
     lines += [f"group {GROUP} any {' '.join(witnesses)}", f"quorum {GROUP}"] if witnesses else [f"quorum {NONE}"]
     text = "\n".join(lines) + "\n"
-    content_new = text.encode("utf-8", "surrogateescape")
-    Policy.parse(content_new, str(path))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content_new)
-    except OSError as error:
-        raise NotProven(f"{path} cannot be written: {error.strerror}.") from None
+    Policy.parse(text.encode("utf-8", "surrogateescape"), str(path))
+    write_text(path, text)
     return [
         f"Trusted as a {kind} from now on: {key.name}",
         f"  key id   {key.id.hex()}",
@@ -56,7 +52,11 @@ def add_trust(kind: str, vkey: str, url: str | None, path: Path) -> list[str]:
     ]
 
 
-_KINDS = {SignatureType.ED25519: "Ed25519, signs notes", SignatureType.COSIGNATURE: "Ed25519, cosigns"}
+_KINDS = {
+    SignatureType.ED25519: "Ed25519, signs notes",
+    SignatureType.COSIGNATURE: "Ed25519, cosigns",
+    SignatureType.ML_DSA_44: "ML-DSA-44, cosigns",
+}
 
 
 def _written() -> list[list[str]]:

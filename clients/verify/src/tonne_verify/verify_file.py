@@ -10,6 +10,7 @@ from tonne_verify.canonical import read_json
 from tonne_verify.credentials import check_credential
 from tonne_verify.errors import NotProven
 from tonne_verify.evidence import ProvenEntry, check_evidence
+from tonne_verify.forks import FORK_FORMAT, check_fork
 from tonne_verify.issuer import ISSUER_FORMAT, Issuer
 from tonne_verify.openings import StatementKind
 from tonne_verify.openings_list import read_openings, verify_openings
@@ -67,6 +68,9 @@ def verify(name: str, data: bytes, trust: Trust) -> Report:
     try:
         if data.startswith(b"%PDF-"):
             _verify_pdf(report, data, trust)
+        elif (fork := _read_fork(data)) is not None:
+            keys = [key for log in issuer.logs if log.origin == fork.get("origin") for key in log.keys]
+            report.add("log", Verdict.FAILS, check_fork(fork, keys))
         elif (openings := read_openings(data)) is not None:
             verify_openings(report, openings, issuer, trust.policy, trust.max_delay)
         else:
@@ -74,6 +78,13 @@ def verify(name: str, data: bytes, trust: Trust) -> Report:
     except NotProven as error:
         report.unreadable = str(error)
     return report
+
+
+def _read_fork(data: bytes) -> Json | None:
+    if FORK_FORMAT.encode() not in data[:200]:
+        return None
+    document = read_json(data)
+    return document if isinstance(document, dict) and document.get("format") == FORK_FORMAT else None
 
 
 def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:

@@ -58,8 +58,8 @@ def _parse_witness(text: str) -> WitnessAddress:
         raise ValueError(f"the address {address} must not have a query or a fragment")
     if url.scheme != "https" and url.host != _LOCAL and not is_loopback(url.host.strip("[]")):
         raise ValueError(f"the address {address} must start with https://")
-    if key.kind is not SignatureType.COSIGNATURE:
-        raise ValueError(f"the key of {key.name} is not that of a witness: it must be of type 4 (cosignature)")
+    if key.kind not in SignatureType.of_witnesses():
+        raise ValueError(f"the key of {key.name} is not that of a witness: it must be of type 4 or 6 (cosignature)")
     return WitnessAddress(str(url).rstrip("/"), key)
 
 

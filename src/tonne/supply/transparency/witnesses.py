@@ -26,7 +26,7 @@ from tonne.supply.transparency import witness_store
 from tonne.supply.transparency.witness_outcomes import Cosigned, NotCosigned, WitnessProblem
 from tonne_verify.base64_strict import encode_base64
 from tonne_verify.errors import NotProven
-from tonne_verify.notes import DASH, Checkpoint, open_note, split_note
+from tonne_verify.notes import DASH, Checkpoint, check_signatures, split_note
 
 # For all requests to one witness about one checkpoint, with their proofs.
 ASK_WITHIN_S = 5.0
@@ -131,23 +131,24 @@ class WitnessClient:
             return response.status, read.decode("utf-8", "replace")
 
     def _read_cosignature(self, witness: WitnessAddress, note: str, lines: str, size: int) -> Cosigned | NotCosigned:
-        """The line of the witness's key among those returned. Lines of other keys are ignored."""
+        """The line of the witness's key among those returned. Lines of other keys are ignored, also of its name."""
         text, _ = split_note(note)
+        problem = f"no signature of {witness.key.name} in the response"
         for line in lines.splitlines(keepends=True):
             if not line.startswith(f"{DASH} {witness.key.name} "):
                 continue
             try:
-                opened = open_note(f"{text}\n{line}", [witness.key])
+                opened = check_signatures(f"{text}\n{line}", [witness.key])
             except NotProven as error:
-                return NotCosigned(WitnessProblem.COSIGNATURE_INVALID, str(error))
+                problem = str(error)
+                continue
+            if not opened.signatures:
+                continue
             at = opened.signatures[0].at
-            if at is None or abs(at - self._clock().timestamp()) > MAX_CLOCK_DIFFERENCE_S:
-                return NotCosigned(
-                    WitnessProblem.COSIGNATURE_INVALID,
-                    f"its time differs from ours by more than {MAX_CLOCK_DIFFERENCE_S} s",
-                )
-            return Cosigned(line, size)
-        return NotCosigned(WitnessProblem.COSIGNATURE_INVALID, f"no signature of {witness.key.name} in the response")
+            if at is not None and abs(at - self._clock().timestamp()) <= MAX_CLOCK_DIFFERENCE_S:
+                return Cosigned(line, size)
+            problem = f"its time differs from ours by more than {MAX_CLOCK_DIFFERENCE_S} s"
+        return NotCosigned(WitnessProblem.COSIGNATURE_INVALID, problem)
 
 
 def _not_reached(error: Exception) -> NotCosigned:

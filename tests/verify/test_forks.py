@@ -1,0 +1,112 @@
+"""Forks: named with both signed heads, kept as evidence that convinces others, and never forgotten."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.verify.test_monitor import Website, some_entries, website
+from tonne_verify.base64_strict import encode_base64
+from tonne_verify.cli import main
+from tonne_verify.notes import Checkpoint, NoteKey, split_note
+
+__all__ = ["website"]
+
+
+def heads(*notes: str) -> list[str]:
+    found = [Checkpoint.parse(split_note(note)[0]) for note in notes]
+    return [f"{each.size} entries with the root {encode_base64(each.root)}" for each in found]
+
+
+def check_evidence(website: Website, capsys: pytest.CaptureFixture[str], *notes: str) -> dict[str, Any]:
+    """An auditor who has seen nothing is convinced by the file. Returns the evidence."""
+    kept = json.loads(website.state.read_text())["forks"]
+    path = Path(kept[0]["file"])
+    issuer = website.state.with_name("issuer.json")
+    issuer.write_bytes(website.files["/.well-known/tonne-issuer.json"])
+    capsys.readouterr()
+    assert main([str(path), "--issuer", str(issuer)]) == 1
+    shown = capsys.readouterr().out
+    assert all(each in shown for each in ("has signed two trees that do not agree", *heads(*notes)))
+    evidence: dict[str, Any] = json.loads(path.read_text())
+    assert evidence == kept[0]["evidence"]
+    return evidence
+
+
+@pytest.mark.parametrize("size", [20, 21, 31, 32, 64])
+def test_a_fork_of_any_size_is_kept_as_evidence(
+    website: Website, size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = some_entries(64)
+    seen = website.publish(entries[:20])
+    website.audit()
+    forged = website.publish([*entries[:5], b"forged", *entries[6:size]])
+    assert "FORK" in website.failure()
+    evidence = check_evidence(website, capsys, seen, forged)
+    # The seller goes back to the honest history.
+    website.publish(entries)
+    for _ in range(3):
+        assert website.audit().exit_code == 1
+    assert len(json.loads(website.state.read_text())["forks"]) == 1
+
+    # Nobody can be accused without both signatures, or with a proof that does not lead to the signed root.
+    issuer = website.state.with_name("issuer.json")
+    stranger = NoteKey(f"{website.host}/log", Ed25519PrivateKey.generate())
+    text = split_note(forged)[0]
+    changes: list[Callable[[], dict[str, Any]]] = [
+        lambda: {**evidence, "second": f"{text}\n{stranger.sign(text)}"},
+        lambda: {**evidence, "second": evidence["first"]},
+        lambda: {key: value for key, value in evidence.items() if key != "first"},
+    ]
+    if size > 20:
+        honest = encode_base64(Checkpoint.parse(split_note(seen)[0]).root)
+        changes += [lambda: {**evidence, "root": honest}, lambda: {**evidence, "hashes": evidence["hashes"][1:]}]
+    for change in changes:
+        website.state.with_name("false.json").write_text(json.dumps(change()))
+        capsys.readouterr()
+        assert main([str(website.state.with_name("false.json")), "--issuer", str(issuer)]) == 2
+        assert "two trees" not in capsys.readouterr().out
+
+
+def test_a_fork_is_not_laundered_by_reopening_the_log(website: Website, capsys: pytest.CaptureFixture[str]) -> None:
+    """The seller signs another tree, closes the log with it, and continues from there."""
+    entries = some_entries(40)
+    seen = website.publish(entries[:20])
+    website.audit()
+    forged = website.publish([*entries[:5], b"forged", *entries[6:25]])
+    website.publish([forged.encode(), *entries[25:]], "/log/2")
+    assert "That is another tree than you saw." in website.failure()
+    check_evidence(website, capsys, seen, forged)
+    for _ in range(3):
+        report = website.audit()
+        assert report.exit_code == 1
+        assert any(each.sentence.startswith("FORK") for each in report.checks)
+
+
+def test_a_closed_log_must_stay_closed_where_it_was(website: Website) -> None:
+    entries = some_entries(40)
+    website.publish(entries[:20])
+    website.audit()
+    final = website.publish(entries[:25])
+    website.publish([final.encode(), *entries[25:]], "/log/2")
+    assert "continues it from the checkpoint with 25 entries" in website.failure()
+    closed = {**website.logs[0], "final": split_note(final)[0]}
+    for stated, code in ((closed, 0), ({**closed, "final": Checkpoint(str(closed["origin"]), 24, b"r" * 32).text}, 1)):
+        website.files["/.well-known/tonne-issuer.json"] = json.dumps(
+            website.seller.issuer_json(logs=[stated, website.logs[1]])
+        ).encode()
+        for _ in range(2):
+            assert website.audit().exit_code == code
+    # The tiles of the closed log are gone before they could be compared.
+    website.state.unlink()
+    website.logs.clear()
+    website.publish(entries[:20])
+    website.audit()
+    website.publish([final.encode(), *entries[25:]], "/log/2")
+    for name in [name for name in website.files if name.startswith("/log/tile/")]:
+        del website.files[name]
+    for _ in range(2):
+        assert "cannot be compared" in " ".join(each.sentence for each in website.audit().checks)
