@@ -112,10 +112,10 @@ ON CONFLICT (organisation_id, mode, currency, billing, threshold_minor, account_
     order_count = excluded.order_count, exact_cost = excluded.exact_cost, next_attempt_at = excluded.next_attempt_at
 """
 UNBILLED = f"""
-INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, quantity_grams, total_minor,
-                             exact_cost, exact_fee)
+INSERT INTO unbilled_orders (account_id, order_id, group_id, reference, placed_at, joins_at, quantity_grams,
+                             total_minor, exact_cost, exact_fee)
 SELECT orders.account_id, orders.id, 'bgr_' || orders.organisation_id, orders.idempotency_key, orders.created_at,
-       orders.quantity_grams, orders.total_cost_minor, exact.cost, exact.fee
+       orders.created_at, orders.quantity_grams, orders.total_cost_minor, exact.cost, exact.fee
 FROM orders {_EXACT}
 WHERE orders.id LIKE $1
 """

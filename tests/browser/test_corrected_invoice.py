@@ -1,4 +1,4 @@
-"""In a browser: finance corrects the reference of an invoice that was paid, and the operator sees all documents."""
+"""In a browser: finance corrects the reference of an invoice that was paid; the operator sees all of it."""
 
 from datetime import UTC, datetime
 
@@ -14,10 +14,11 @@ from tests.money.invoices.billing import ADA, Billing
 from tests.money.invoices.test_replaced_invoices import SELLER_WITH_TAX, set_profile
 from tests.money.invoices.test_transfers import import_file
 from tests.support.clock import ManualClock
-from tests.support.people import add_user
+from tests.support.people import add_user, approver
 from tests.support.world import ADDRESS, World
 from tonne.apps.wiring.app import Services
 from tonne.platform.settings.settings import Settings
+from tonne.selling.users.guarded_settings import NoteSettings
 from tonne.selling.users.model import Role
 
 LEITWEG = "04011000-1234512345-06"
@@ -57,6 +58,9 @@ async def test_a_wrong_reference_is_corrected_in_two_clicks(visit: Visit, servic
     await page.get_by_role("link", name="Documents", exact=True).click()
     await expect(page.get_by_text("replaced by TN-LIVE-000002")).to_be_visible()
     await check_page(page, "documents-replaced")
+    await page.get_by_role("link", name="Tax", exact=True).click()
+    await expect(page.get_by_label("Electronic invoice beside the PDF")).to_have_value("xrechnung")
+    await check_page(page, "tax")
     olga = await operator_page(visit, services)
     await olga.goto(f"{visit.site}/operator/live/documents")
     await check_page(olga, "operator-documents")
@@ -64,4 +68,18 @@ async def test_a_wrong_reference_is_corrected_in_two_clicks(visit: Visit, servic
     await check_page(olga, "operator-replace-invoice")
     await olga.get_by_role("link", name="TN-LIVE-000002").first.click()
     await check_page(olga, "operator-replaced-invoice")
+    await olga.goto(f"{visit.site}/operator/live/customers/{ours.organisation_id}/tax")
+    await expect(olga.get_by_role("button", name="Preview an invoice (PDF)")).to_be_visible()
+    await check_page(olga, "operator-customer-tax")
+    changed = {
+        "bank_iban": "FR14 2004 1010 0505 0001 3M02 606",
+        "refund_approval_above": "EUR 5000, USD 5500, GBP 4300",
+    }
+    await approver(services.database, "omar")
+    await approver(services.database, "pia")
+    for each in (books.settings, msgspec.structs.replace(books.settings, **changed)):
+        await NoteSettings(books.database, books.clock, each).run_once()
+    await olga.goto(f"{visit.site}/operator/live/money/approvals")
+    await expect(olga.get_by_text("FR14 2004 1010 0505 0001 3M02 606")).to_be_visible()
+    await check_page(olga, "operator-approvals")
     await books.check_invariants()

@@ -63,7 +63,8 @@ found.id, found.kind, found.organisation_id, found.mode, found.number, found.ref
        found.total_minor, found.tax_minor, found.issued_on, found.corrects, document.record,
        corrected.reference AS corrected, replaced.reference AS replaces, next.reference AS replaced_by,
        CASE WHEN next.id IS NULL THEN invoice.status END AS status, invoice.due_on,
-       coalesce(invoice.credited_minor > 0, false) AS is_credited, note.taken_back_by IS NOT NULL AS is_taken_back,
+       coalesce(invoice.credited_minor > 0, false) AS is_credited,
+       note.taken_back_by IS NOT NULL AND note.cause <> 'replacement' AS is_taken_back,
        coalesce(invoice.is_prepaid, false)
        AND EXISTS (SELECT FROM invoice_orders billed
                    JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
