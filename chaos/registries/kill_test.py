@@ -90,5 +90,3 @@ async def _codes(scene: RegistryScene) -> dict[str, str]:
     """The project of each lot at the registry."""
     namespaces = {parse("Isometric", serial_of(code)).namespace: code for code in CODES}
     return {id_: namespaces[units.namespace] for id_, units in scene.registry.lots.items()}
-
-
