@@ -118,16 +118,27 @@ def _files() -> dict[FileKind, SheetFile]:
     rows: dict[FileKind, list[dict[str, object]]] = {
         FileKind.PROJECTS: [
             {
-                "registry": "Isometric", "registry_project_id": code, "name": f"Project {code}",
-                "country": "United Kingdom", "type": "Biomass", "methodology": "BSTORE", "mechanism": "removal",
-                "granularity_grams": 1000, "registry_url": page,
+                "registry": "Isometric",
+                "registry_project_id": code,
+                "name": f"Project {code}",
+                "country": "United Kingdom",
+                "type": "Biomass",
+                "methodology": "BSTORE",
+                "mechanism": "removal",
+                "granularity_grams": 1000,
+                "registry_url": page,
             }
             for code in CODES
         ],
         FileKind.BUNDLES: [
             {
-                "slug": "oil", "name": "Bio-oil", "description": "", "primary_image": "", "unit_price": "200.00",
-                "enabled": "true", "position": 1,
+                "slug": "oil",
+                "name": "Bio-oil",
+                "description": "",
+                "primary_image": "",
+                "unit_price": "200.00",
+                "enabled": "true",
+                "position": 1,
             }
         ],
         FileKind.BUNDLE_PROJECTS: [
@@ -135,8 +146,14 @@ def _files() -> dict[FileKind, SheetFile]:
         ],
         FileKind.LOTS: [
             {
-                "registry": "Isometric", "registry_project_id": code, "vintage": 2024, "serial": serial_of(code),
-                "quantity": LOT_UNITS // 1000, "status": "held", "retirement_url": "", "retired_on": "",
+                "registry": "Isometric",
+                "registry_project_id": code,
+                "vintage": 2024,
+                "serial": serial_of(code),
+                "quantity": LOT_UNITS // 1000,
+                "status": "held",
+                "retirement_url": "",
+                "retired_on": "",
             }
             for code in CODES
         ],
@@ -150,5 +167,3 @@ def _csv(lines: list[dict[str, object]]) -> bytes:
     writer.writeheader()
     writer.writerows(lines)
     return text.getvalue().encode()
-
-
