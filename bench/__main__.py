@@ -28,6 +28,7 @@ from bench.log import run as log
 from bench.mail import run as mail
 from bench.pages import run as pages
 from bench.peer import run as peer
+from bench.registry import run as registry
 from bench.report import NotMeasured, Report
 from bench.start import run as start
 from bench.statements import run as statements
@@ -50,6 +51,7 @@ SUBJECTS: dict[str, Any] = {
     "growth": growth,
     "log": log,
     "mail": mail,
+    "registry": registry,
     "start": start,
     "statements": statements,
     "whole": whole,

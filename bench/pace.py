@@ -80,6 +80,16 @@ class DoctorPace:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryPace:
+    """Lots of 100 units per mode, and orders per round and mode. The first round warms up."""
+
+    few_lots: int = 1_000
+    lots: int = 10_000
+    rounds: int = 4
+    orders: int = 500
+
+
+@dataclass(frozen=True, slots=True)
 class BillingPace:
     """Accounts are in organisations of ten. Orders are per account."""
 
@@ -197,6 +207,7 @@ QUICK_DISK = DiskPace(waves=2, wave_orders=50)
 QUICK_PEER = PeerPace(rounds=2, warm_up_s=0.2, round_s=0.8)
 QUICK_DASHBOARD = DashboardPace(large_orders=20_000, warm_ups=1, rounds=1, requests=3)
 QUICK_DOCTOR = DoctorPace(first_orders=50, small_orders=1_000, large_orders=5_000)
+QUICK_REGISTRY = RegistryPace(few_lots=100, lots=200, rounds=2, orders=20)
 QUICK_MAIL = MailPace(warm_up_each=2, mails_each=10)
 QUICK_CLIENT = ClientPace(rounds=2, warm_up_calls=5, calls=20)
 QUICK_ESTIMATES = EstimatePace(rounds=2, warm_up_calls=3, calls=20, cold_calls=5)
