@@ -7,6 +7,7 @@ from chaos.money import refunds, billing, card_billing, bank, lots, receipts
 from chaos.operations import attack, backups, database, jobs, visitors, upgrade
 from chaos.failover import scenarios as failover
 from chaos.alerts import scenarios as alerts
+from chaos.registries import kill_test
 from chaos.scenario import SCENARIOS
 
 MODULES = (
@@ -16,5 +17,6 @@ MODULES = (
     *(database, backups, jobs, visitors, attack, upgrade),
     failover,
     alerts,
+    kill_test,
 )
 __all__ = ["MODULES", "SCENARIOS"]

@@ -17,7 +17,7 @@ FAULTS_PER_KILL = 50
 SHORT_FAULTS = 300
 PROBABILITY = 0.3
 # Orders that wait for the registry, so that it always has work.
-AHEAD = 4
+AHEAD = 16
 SETTINGS = {**SHORT_TIMES, "payment_time_scale": "0.0001"}
 
 UNFINISHED = """
@@ -27,6 +27,8 @@ SELECT format('request %s is %s: %s', id, state, problem) FROM registry_instruct
 """
 OPEN_ORDERS = "SELECT count(*) FROM orders WHERE mode = 'live' AND status <> 'complete'"
 PAUSED = "SELECT format('lot %s: %s', id, pause_reason) FROM lots WHERE paused_at IS NOT NULL"
+# A registry that fails is asked again at once, not after a minute.
+LOOK_NOW = "UPDATE registry_accounts SET next_look_at = '-infinity', stopped_at = NULL, failures = 0"
 CONNECTED = "SELECT count(*) = $1 FROM lots WHERE mode = 'live' AND registry_account = 'isometric'"
 
 
@@ -36,7 +38,7 @@ async def registry_faults(cluster: Cluster) -> None:
     await _retire_through_faults(cluster, FAULTS)
 
 
-@scenario("some-registry-faults", settings=SETTINGS, family="registries-short", api=False)
+@scenario("some-registry-faults", within_s=300, settings=SETTINGS, family="registries-short", api=False)
 async def some_registry_faults(cluster: Cluster) -> None:
     await _retire_through_faults(cluster, SHORT_FAULTS)
 
@@ -45,12 +47,13 @@ async def _retire_through_faults(cluster: Cluster, faults: int) -> None:
     kills = faults // FAULTS_PER_KILL
     killed = cluster.announce("worker killed", kills)
     kinds = {kind: cluster.announce(str(kind), faults // 20) for kind in Fault}
-    async with registry_scene(cluster, PROBABILITY) as scene:
+    async with registry_scene(cluster) as scene:
         network = scene.network
-        for _ in range(WORKERS):
+        cluster.start_worker()
+        await cluster.until(lambda: _is_connected(cluster), "all lots are connected", 60, every_s=1)
+        for _ in range(WORKERS - 1):
             cluster.start_worker()
-        # Over the bad network, too.
-        await cluster.until_true("all lots are connected", CONNECTED, len(CODES), within_s=60)
+        network.probability = PROBABILITY
         async with short_leases(cluster), asyncio.TaskGroup() as tasks:
             buying = tasks.create_task(_buy(cluster, scene))
             while (count := killed.count + network.counts.total()) < faults or killed.count < kills:
@@ -63,7 +66,7 @@ async def _retire_through_faults(cluster: Cluster, faults: int) -> None:
             fault(network.counts[kind])
         network.probability = 0
         async with short_leases(cluster):
-            await cluster.until_empty("every credit was retired", UNFINISHED, 120)
+            await cluster.until_empty("every credit was retired", UNFINISHED, 150)
         await network.settle()
         codes = await _codes(scene)
         units = await compare_books(cluster, scene.books, codes, LOT_UNITS)
@@ -73,8 +76,15 @@ async def _retire_through_faults(cluster: Cluster, faults: int) -> None:
         cluster.notes.append(f"{total} faults, {len(cluster.placed)} orders, {units} units retired, {WORKERS} workers")
 
 
+async def _is_connected(cluster: Cluster) -> bool:
+    await cluster.execute(LOOK_NOW)
+    return bool(await cluster.fetchval(CONNECTED, len(CODES)))
+
+
 async def _buy(cluster: Cluster, scene: RegistryScene) -> None:
     while True:
+        # The registry is compared all the time, and must not be found to differ.
+        await cluster.execute(LOOK_NOW)
         if (missing := AHEAD - await cluster.fetchval(OPEN_ORDERS)) > 0:
             await scene.buy(missing)
         await asyncio.sleep(0.2)

@@ -6,6 +6,8 @@ import csv
 import io
 from collections.abc import AsyncIterator
 
+import aiohttp
+
 from chaos.cluster import Cluster
 from chaos.model import Organisation
 from tests.money.cards.gateways.fake_stripe_cards import GOOD, fake_stripe_cards
@@ -26,11 +28,12 @@ from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.stock.lots.import_lots import import_files
 
 PROJECTS = 24
-# Of each project, in each order.
-UNITS = 5
-LOT_UNITS = 5000
+# Of one project in each order.
+UNITS = 30
+LOT_UNITS = 30_000
 CODES = [f"K{number:03}" for number in range(PROJECTS)]
-PATIENCE_S = 0.5
+PATIENCE_S = 1.0
+BUNDLES = "SELECT id FROM bundles WHERE mode = 'live' ORDER BY id"
 
 
 def serial_of(code: str) -> str:
@@ -43,7 +46,8 @@ class RegistryScene:
         self.network = network
         self.books = books
         self.registry = IsometricServer(books, utc_now, network)
-        self._organisation: Organisation | None = None
+        self.organisation: Organisation | None = None
+        self._bundles: list[str] = []
 
     async def open(self, resources: contextlib.AsyncExitStack) -> None:
         stripe = await resources.enter_async_context(fake_stripe_cards())
@@ -66,40 +70,43 @@ class RegistryScene:
         )
         async with self.cluster.connection() as tx, tx.transaction():
             await import_files(tx, Mode.LIVE, _files(), currency="EUR", by=TESTER.at(utc_now()))
-            self._organisation = await _open_organisation(tx)
+            self.organisation = await _open_organisation(tx)
+        self._bundles = [row["id"] for row in await self.cluster.fetch(BUNDLES)]
         await self.cluster.start_api()
 
     async def buy(self, count: int) -> None:
-        """Each in another name, so that each parcel is a retirement of its own. Some share units."""
-        assert self._organisation is not None
-        slots = asyncio.Semaphore(4)
-
-        async def order() -> None:
-            async with slots:
-                grams = PROJECTS * UNITS * 1000 + self.cluster.rng.choice((0, 0, 0, PROJECTS * 250))
-                body = {
-                    "mass": {"amount": str(grams), "unit": "g"},
-                    "beneficiary": {"name": f"Customer {new_id('x')}"},
-                    "idempotency_key": new_id("key"),
-                }
-                placed = await self.cluster.call(self._organisation, "POST", "/v1/orders/by-mass", body)  # type: ignore[arg-type]
-                self.cluster.placed[self._organisation.scopes[0].account_id, body["idempotency_key"]] = placed["id"]  # type: ignore[union-attr, index]
-
-        await asyncio.gather(*(order() for _ in range(count)))
+        """Each in another name, so that each is a retirement of its own. Some share units."""
+        organisation = self.organisation
+        assert organisation is not None
+        for _ in range(count):
+            grams = UNITS * 1000 + self.cluster.rng.choice((0, 0, 0, 250))
+            key = new_id("key")
+            body = {
+                "mass": {"amount": str(grams), "unit": "g"},
+                "bundle_selection": [{"bundle_id": self.cluster.rng.choice(self._bundles)}],
+                "beneficiary": {"name": f"Customer {key}"},
+                "idempotency_key": key,
+            }
+            while True:
+                # With the same key, like a careful client.
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    placed = await self.cluster.call(organisation, "POST", "/v1/orders/by-mass", body)
+                    self.cluster.placed[organisation.scopes[0].account_id, key] = placed["id"]
+                    break
+                await asyncio.sleep(0.1)
 
 
 @contextlib.asynccontextmanager
-async def registry_scene(cluster: Cluster, probability: float) -> AsyncIterator[RegistryScene]:
+async def registry_scene(cluster: Cluster) -> AsyncIterator[RegistryScene]:
     """The registry has a database of its own."""
     name = f"{cluster.database}_registry"
     await cluster.postgres.clone("chaos_template", name)
-    network = Network(cluster.rng, probability=0, patience_s=PATIENCE_S)
+    network = Network(cluster.rng, patience_s=PATIENCE_S)
     async with contextlib.AsyncExitStack() as resources:
         books = await Database(cluster.postgres.url(name), Settings(data_dir=str(cluster.folder))).open()
         resources.push_async_callback(books.close)
         scene = RegistryScene(cluster, network, books)
         await scene.open(resources)
-        network.probability = probability
         yield scene
 
 
@@ -132,17 +139,19 @@ def _files() -> dict[FileKind, SheetFile]:
         ],
         FileKind.BUNDLES: [
             {
-                "slug": "oil",
-                "name": "Bio-oil",
+                "slug": code.lower(),
+                "name": code,
                 "description": "",
                 "primary_image": "",
                 "unit_price": "200.00",
                 "enabled": "true",
-                "position": 1,
+                "position": number,
             }
+            for number, code in enumerate(CODES, 1)
         ],
         FileKind.BUNDLE_PROJECTS: [
-            {"bundle_slug": "oil", "registry": "Isometric", "registry_project_id": code, "weight": 1} for code in CODES
+            {"bundle_slug": code.lower(), "registry": "Isometric", "registry_project_id": code, "weight": 1}
+            for code in CODES
         ],
         FileKind.LOTS: [
             {
