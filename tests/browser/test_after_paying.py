@@ -58,7 +58,11 @@ async def test_a_buyer_loses_the_tab_and_comes_back_by_the_mail(visit: Visit, se
     async with back.expect_download() as download:
         await back.get_by_role("link", name="Download the certificate").click()
     assert (await (await download.value).path()).read_bytes().startswith(b"%PDF")
-    await back.get_by_role("link", name="Receipt", exact=True).click()
+    # It has the tax document.
+    invoice = await back.get_by_role("link", name="TS-TEST-000001").get_attribute("href")
+    assert invoice is not None
+    assert (await (await back.request.get(invoice)).body()).startswith(b"%PDF")
+    await back.get_by_role("link", name="Payment confirmation", exact=True).click()
     await expect(back.get_by_role("heading", name="Payment confirmation")).to_be_visible()
     await expect(back.get_by_text("Total paid")).to_be_visible()
     await check_page(back, "after-receipt")

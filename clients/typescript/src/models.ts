@@ -1217,22 +1217,24 @@ export interface CreditNotes {
 }
 
 export interface CreditNote {
-  /** The id of the credit note. */
+  /** Its id. */
   id: string;
-  /** Its number, without gaps in each mode. */
+  /** Its number. */
   number: string;
   /** The invoice that it cancels or reduces. */
   invoice_number: string;
   /** The date of issue, in UTC. */
   issued_on: string;
-  /** What it takes off the invoice, possibly for several orders. */
+  /** What it takes off the invoice, for all its orders. */
   total: string;
   /** ISO 4217 code. */
   currency: string;
   /** Why it was issued. */
   cause: CreditCause;
-  /** The reason in words, if given. */
+  /** The reason, if given. */
   reason: string | null;
+  /** The invoice that takes it back, or replaces the cancelled one. */
+  taken_back_by: string | null;
 }
 
 export type CreditCause = "cancellation" | "correction" | "dispute" | "reduction" | "refund" | "replacement";

@@ -441,13 +441,10 @@ export class CreditNotesResource {
     this.#caller = caller;
   }
 
-  /**
-   * Read a credit note as a PDF. One that credits orders of several accounts can be read only with keys of the
-   * organisation's own accounts.
-   */
+  /** Read a credit note as a PDF. One for orders of several accounts needs a key of the organisation's own accounts. */
   download(
     creditNoteId: string,
-    query: { format?: "pdf" | "cii" | "ubl" | undefined } = {},
+    query: { format?: "pdf" | "cii" | "ubl" | undefined; document?: "taken_back_by" | undefined } = {},
     options: CallOptions = {},
   ): Promise<ArrayBuffer> {
     return this.#caller.call("GET", `/v1/credit-notes/${segment("creditNoteId", creditNoteId)}`, { query, returns: "file" }, options);
@@ -992,9 +989,8 @@ export class OrdersResource {
 
   /**
    * Read the invoice of an order as a PDF, or as an electronic invoice. Every paid order has one, unless it costs
-   * nothing. For an order that a card has paid it is issued within a minute after the payment; for a small amount it
-   * may be a simplified invoice. The PDF is the one that was mailed, byte for byte, also after the invoice was paid,
-   * reduced or cancelled: `payment_state` of the order says what became of it.
+   * nothing: after a card payment within a minute, and for small amounts perhaps a simplified one. The PDF is the one
+   * that was mailed, byte for byte, whatever became of it since.
    */
   downloadInvoice(
     orderId: string,
@@ -1004,10 +1000,7 @@ export class OrdersResource {
     return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/invoice`, { query, returns: "file" }, options);
   }
 
-  /**
-   * List the credit notes of an order. A credit note cancels the invoice of the order, or reduces it. An order has at
-   * most a few, so that the list has no pages.
-   */
+  /** List the credit notes of an order. They cancel its invoice or reduce it. The list has no pages. */
   listCreditNotes(orderId: string, options: CallOptions = {}): Promise<models.CreditNotes> {
     return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/credit-notes`, {}, options);
   }
@@ -1346,17 +1339,16 @@ export class TestHelpersResource {
   }
 
   /**
-   * Settle the invoice of a test order. Issues the invoice if necessary, and marks it and its order as paid. Orders of
-   * an account that pays by card are paid with a simulated card that works, if they are billed together. Test keys
-   * only.
+   * Settle the invoice of a test order. Issues the invoice if necessary, and marks it and its order as paid. Orders
+   * billed together are charged to a test card that works, if a card pays. Test keys only.
    */
   settleInvoice(orderId: string, options: CallOptions = {}): Promise<models.Order> {
     return this.#caller.call("POST", `/v1/test-helpers/orders/${segment("orderId", orderId)}/settle-invoice`, {}, options);
   }
 
   /**
-   * Close the collection of a test account. Bills the small orders that it collects and charges its stored card, a test
-   * card, for them. The account is the one that the API key, or the account header, selects. Test keys only.
+   * Close the collection of a test account. Bills the small orders that it collects and charges its test card for them.
+   * Test keys only, of this account.
    */
   createAccountCollect(
     accountId: string,

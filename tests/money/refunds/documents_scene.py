@@ -4,6 +4,7 @@ from tests.money.refunds.refund_scene import ADA, RefundScene
 from tonne.money.accounting.books.post_entries import PostEntries
 from tonne.money.accounting.journal.sources import all_postings
 from tonne.money.invoices.issuing.issue_documents import IssueDocuments
+from tonne.money.invoices.tax_documents import find_document_any_account
 from tonne.money.refunds.correct_documents import correct_new_documents
 from tonne.money.refunds.disputes.decide_tax import TaxDecision, decide_tax
 from tonne.selling.orders.model import Order
@@ -47,6 +48,12 @@ class DocumentsScene(RefundScene):
         """Number, total, and what it corrects."""
         rows = await self.fetch(DOCUMENTS)
         return [(row["reference"], row["total_minor"], row["corrects"]) for row in rows]
+
+    async def pdf(self, reference: str) -> bytes:
+        async with self.database.connection() as connection:
+            document = await find_document_any_account(connection, reference, self.scope.mode)
+        assert document is not None
+        return (await self.services.originals.pdf(document)).read()
 
     async def balances(self) -> dict[str, int]:
         """What the books show, once the jobs have booked everything, and the doctor finds nothing."""

@@ -12,8 +12,9 @@ from tonne.money.cards.gateways.card import RefundOutcome
 from tonne.money.refunds.approve_refund import approve_refund, decline_refund, settle_refund
 from tonne.money.refunds.errors import RefundNotSettleable, RefundNotWaiting, RefundOwed
 from tonne.money.refunds.model import Refund
-from tonne.platform.values.context import Actor, ActorKind, new_id
+from tonne.platform.values.context import Actor, ActorKind, new_id, replace
 from tonne.selling.orders.model import Order
+from tonne.selling.users.approvals import Approver
 
 USER = Actor(ActorKind.USER, new_id("usr"))
 
@@ -70,6 +71,35 @@ async def test_only_a_refund_that_waits_for_approval_is_declined(scene: RefundSc
         await approve_refund(tx, waiting.id, approver=ben, now=scene.clock())
     with pytest.raises(RefundNotWaiting):
         await _decline(scene, waiting)
+
+
+async def test_approvals_at_the_same_moment_count_once_for_each_person(scene: RefundScene) -> None:
+    """What an unbound command line requested needs two people, and two sessions of one person are not two."""
+    order = await scene.paid()
+    refund = await _awaiting(scene, order, 500)
+    cid, dan = await approver(scene.database, "cid"), await approver(scene.database, "dan")
+
+    async def at_once(*people: Approver) -> list[str]:
+        barrier = asyncio.Barrier(len(people))
+
+        async def decide(person: Approver) -> str:
+            async with scene.database.transaction() as tx:
+                await barrier.wait()
+                return str((await approve_refund(tx, refund.id, approver=person, now=scene.clock())).state)
+
+        found = await asyncio.gather(*(decide(each) for each in people), return_exceptions=True)
+        return sorted(each if isinstance(each, str) else type(each).__name__ for each in found)
+
+    same = replace(cid, session_id=f"{cid.session_id}_other")
+    assert await at_once(cid, same, same) == ["SecondPersonNeeded", "SecondPersonNeeded", "approval"]
+    assert await at_once(dan, dan) == ["RefundNotWaiting", "due"]
+    assert await scene.fetchval("SELECT count(DISTINCT approved_by) FROM approvals") == 2
+    await scene.send()
+    assert await scene.states(order) == [("succeeded", 500)]
+
+    refund = await _awaiting(scene, order, 300)
+    assert await at_once(cid, dan) == ["approval", "due"], "exactly one of them is the second"
+    assert await scene.breaches() == {}
 
 
 async def test_the_refund_of_a_cancelled_order_is_owed_and_not_declined(scene: RefundScene) -> None:

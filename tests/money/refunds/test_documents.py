@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from tests.money.refunds.documents_scene import DocumentsScene
+from tests.support.api_client import ApiClient
 from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.books.check_month import SETTLING, check_month
 from tonne.money.accounting.journal.read_journal import month_period
 from tonne.money.cards.gateways.card import DisputeState
+from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
 from tonne.money.invoices.credit_notes.replace_invoice import StatedBuyer, replace_invoice
 from tonne.money.invoices.documents.held_back import HeldBack, KnownFacts
 from tonne.money.invoices.issuing.issue_documents import draft_document
@@ -24,6 +26,7 @@ from tonne.money.refunds.errors import TaxDecisionInvalid
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode, replace
+from tonne.selling.accounts.store import add_admin
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, set_tax_profile
 from tonne.selling.catalogue.prices.reference_rates import ReferenceRate, save_reference_rates
 from tonne.selling.orders.buyer import BuyerDetails
@@ -119,6 +122,32 @@ async def test_what_goes_back_later_is_credited_on_the_invoice_that_replaced_the
     await scene.send()
     assert (await scene.documents())[4:] == [("CN-TEST-000003", due(order) - 500, SECOND)]
     assert await scene.balances() == {}
+
+
+async def test_the_invoice_that_takes_a_mailed_credit_note_back_is_mailed_and_readable(
+    scene: DocumentsScene, api: ApiClient, world: World
+) -> None:
+    order = await scene.documented()
+    await scene.refund_at_gateway(order, 500)
+    await scene.check()
+    # As if the invoice had been mailed: those of checkout and of single card orders are not.
+    async with scene.database.transaction() as tx:
+        await add_admin(tx, scene.scope.organisation_id, "ada@ours.test", scene.clock())
+    await scene.execute("UPDATE credit_notes SET next_attempt_at = $1", scene.clock())
+    mailer = MailCreditNotes(scene.database, scene.clock, scene.settings, scene.services.originals)
+    await scene.run_jobs(mailer)
+    await scene.fail_at_gateway()
+    await scene.check()
+    await scene.run_jobs(mailer)
+    subjects = "SELECT convert_from(message, 'UTF8') LIKE $1 AS found FROM mails ORDER BY created_at, id"
+    pattern = f"%{SECOND} takes back credit note%{NOTE}%"
+    assert [row["found"] for row in await scene.fetch(subjects, pattern)] == [False, True]
+    keyed = api.as_key(world.ours_test.key)
+    [note] = (await keyed.get(f"/v1/orders/{order.id}/credit-notes")).json()["data"]
+    assert (note["number"], note["taken_back_by"]) == (NOTE, SECOND)
+    answer = await keyed.get(f"/v1/credit-notes/{note['id']}?document=taken_back_by")
+    assert answer.content == await scene.pdf(SECOND)
+    await scene.balances()
 
 
 async def test_an_order_that_is_cancelled_before_its_document_gets_none(scene: DocumentsScene) -> None:

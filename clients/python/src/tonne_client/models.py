@@ -1323,21 +1323,23 @@ class CreditNote(Model):
     """CreditNote"""
 
     id: str
-    """The id of the credit note."""
+    """Its id."""
     number: str
-    """Its number, without gaps in each mode."""
+    """Its number."""
     invoice_number: str
     """The invoice that it cancels or reduces."""
     issued_on: str
     """The date of issue, in UTC."""
     total: str
-    """What it takes off the invoice, possibly for several orders."""
+    """What it takes off the invoice, for all its orders."""
     currency: str
     """ISO 4217 code."""
     cause: CreditCause
     """Why it was issued."""
     reason: str | None
-    """The reason in words, if given."""
+    """The reason, if given."""
+    taken_back_by: str | None
+    """The invoice that takes it back, or replaces the cancelled one."""
 
 
 CreditCause = Literal["cancellation", "correction", "dispute", "reduction", "refund", "replacement"]

@@ -819,17 +819,22 @@ class CreditNotesResource:
         self._caller = caller
 
     def download(
-        self, credit_note_id: str, *, format: Literal["pdf", "cii", "ubl"] | Omit = OMIT, **options: Unpack[CallOptions]
+        self,
+        credit_note_id: str,
+        *,
+        format: Literal["pdf", "cii", "ubl"] | Omit = OMIT,
+        document: Literal["taken_back_by"] | Omit = OMIT,
+        **options: Unpack[CallOptions],
     ) -> bytes:
         """Read a credit note as a PDF.
 
-        One that credits orders of several accounts can be read only with keys of the organisation's own accounts.
+        One for orders of several accounts needs a key of the organisation's own accounts.
         """
         return self._caller.call(
             bytes,
             "GET",
             f"/v1/credit-notes/{segment('credit_note_id', credit_note_id)}",
-            query={"format": format},
+            query={"format": format, "document": document},
             **options,
         )
 
@@ -2481,10 +2486,9 @@ class OrdersResource:
     ) -> bytes:
         """Read the invoice of an order as a PDF, or as an electronic invoice.
 
-        Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
-        minute after the payment; for a small amount it may be a simplified invoice. The PDF is the one that was
-        mailed, byte for byte, also after the invoice was paid, reduced or cancelled: `payment_state` of the order
-        says what became of it.
+        Every paid order has one, unless it costs nothing: after a card payment within a minute, and for small
+        amounts perhaps a simplified one. The PDF is the one that was mailed, byte for byte, whatever became of it
+        since.
         """
         return self._caller.call(
             bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/invoice", query={"format": format}, **options
@@ -2493,8 +2497,7 @@ class OrdersResource:
     def list_credit_notes(self, order_id: str, **options: Unpack[CallOptions]) -> models.CreditNotes:
         """List the credit notes of an order.
 
-        A credit note cancels the invoice of the order, or reduces it. An order has at most a few, so that the list
-        has no pages.
+        They cancel its invoice or reduce it. The list has no pages.
         """
         return self._caller.call(
             models.CreditNotes, "GET", f"/v1/orders/{segment('order_id', order_id)}/credit-notes", **options
@@ -3053,8 +3056,8 @@ class TestHelpersResource:
     def settle_invoice(self, order_id: str, **options: Unpack[CallOptions]) -> models.Order:
         """Settle the invoice of a test order.
 
-        Issues the invoice if necessary, and marks it and its order as paid. Orders of an account that pays by card
-        are paid with a simulated card that works, if they are billed together. Test keys only.
+        Issues the invoice if necessary, and marks it and its order as paid. Orders billed together are charged to a
+        test card that works, if a card pays. Test keys only.
         """
         return self._caller.call(
             models.Order, "POST", f"/v1/test-helpers/orders/{segment('order_id', order_id)}/settle-invoice", **options
@@ -3065,8 +3068,7 @@ class TestHelpersResource:
     ) -> models.Collect:
         """Close the collection of a test account.
 
-        Bills the small orders that it collects and charges its stored card, a test card, for them. The account is
-        the one that the API key, or the account header, selects. Test keys only.
+        Bills the small orders that it collects and charges its test card for them. Test keys only, of this account.
         """
         return self._caller.call(
             models.Collect,

@@ -121,4 +121,5 @@ class ChannelParts(MoneyParts):
             renderer=self.renderer,
             settings=settings,
             pdf_limit=AttemptLimit(settings, "order_receipt"),
+            originals=self.originals,
         )

@@ -12,9 +12,12 @@ from tonne.channels.checkout.links.offset_page import OffsetPage
 from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup, PaymentOut
 from tonne.money.cards.errors import NothingToConfirm
+from tonne.money.invoices.errors import InvoiceNotAvailable
+from tonne.money.invoices.originals.respond import FORMAT, ORIGINAL
 from tonne.platform.http.errors import FormInvalid, RateLimited
 from tonne.platform.http.lists import LIST_ERRORS, LIST_PARAMETERS, ListOut
 from tonne.platform.http.route import Access, Creation, Route, RouteMaker
+from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.errors import Invalid
 from tonne.platform.web.render import FormIn, FormTokenInvalid, Renderer
 from tonne.selling.accounts.errors import AccountSuspended
@@ -168,6 +171,8 @@ def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
     confirm_errors = (errors.OrderPageNotFound, NothingToConfirm, *form_errors)
+    file_errors = (errors.OrderPageNotFound, Invalid, InvoiceNotAvailable, RateLimited, SigningUnavailable)
+    original = ({200: ORIGINAL, 304: None}, *file_errors)
     return [
         page("GET /o/{token}", order.show, None, errors.OrderPageNotFound),
         page("GET /o/{token}/state", order.state, StateOut, errors.OrderPageNotFound, show_error=None),
@@ -178,6 +183,8 @@ def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer
         page("GET /o/{token}/certificate.pdf", order.certificate, None, errors.OrderPageNotFound, RateLimited),
         page("GET /o/{token}/receipt", receipt.show, None, errors.OrderPageNotFound),
         page("GET /o/{token}/receipt.pdf", receipt.pdf, None, errors.OrderPageNotFound, RateLimited),
+        page("GET /o/{token}/invoice", receipt.invoice, *original, query=(FORMAT,)),
+        page("GET /o/{token}/documents/{number}", receipt.document, *original, query=(FORMAT,)),
     ]
 
 

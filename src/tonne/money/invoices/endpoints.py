@@ -102,10 +102,8 @@ class InvoiceEndpoints(Struct, frozen=True):
     async def read_invoice(self, request: Request) -> Response:
         """Read the invoice of an order as a PDF, or as an electronic invoice.
 
-        Every paid order has one, unless it costs nothing. For an order that a card has paid it is issued within a
-        minute after the payment; for a small amount it may be a simplified invoice. The PDF is the one that was mailed,
-        byte for byte, also after the invoice was paid, reduced or cancelled: `payment_state` of the order says what
-        became of it.
+        Every paid order has one, unless it costs nothing: after a card payment within a minute, and for small amounts
+        perhaps a simplified one. The PDF is the one that was mailed, byte for byte, whatever became of it since.
         """
         order_id = request.path("order_id")
         async with self.database.connection() as connection:
@@ -128,8 +126,8 @@ class InvoiceEndpoints(Struct, frozen=True):
     async def settle_test_invoice(self, request: Request) -> Response:
         """Settle the invoice of a test order.
 
-        Issues the invoice if necessary, and marks it and its order as paid. Orders of an account that pays by card are
-        paid with a simulated card that works, if they are billed together. Test keys only.
+        Issues the invoice if necessary, and marks it and its order as paid. Orders billed together are charged to a
+        test card that works, if a card pays. Test keys only.
         """
         require_test_mode(request.scope)
         order = await self.database.run(load_order, request.scope, request.path("order_id"))
@@ -152,8 +150,7 @@ class InvoiceEndpoints(Struct, frozen=True):
     async def collect_test_orders(self, request: Request) -> Response:
         """Close the collection of a test account.
 
-        Bills the small orders that it collects and charges its stored card, a test card, for them. The account is the
-        one that the API key, or the account header, selects. Test keys only.
+        Bills the small orders that it collects and charges its test card for them. Test keys only, of this account.
         """
         require_test_mode(request.scope)
         body = read(request.json_or_empty(), CollectIn)

@@ -187,6 +187,17 @@ async def find_document(connection: Connection, tenant: Tenant, reference: str) 
     return found if found is not None and found.organisation_id == tenant.organisation_id else None
 
 
+FIND_REFERENCES = """
+SELECT id, reference FROM tax_documents WHERE organisation_id = $1 AND mode = $2 AND id = ANY ($3::text[])
+"""
+
+
+async def find_references(connection: Connection, tenant: Tenant, ids: Sequence[str]) -> dict[str, str]:
+    """The numbers of documents, by id."""
+    rows = await connection.fetch(FIND_REFERENCES, tenant.organisation_id, tenant.mode, ids) if ids else []
+    return {row["id"]: row["reference"] for row in rows}
+
+
 _INSERTED = (
     "id, kind, mode, series, number, reference, organisation_id, currency, total_minor, tax_minor, issued_on, "
     "corrects, record, tax_lines, tax_point, buyer"

@@ -6,8 +6,10 @@ from email.message import EmailMessage
 
 from msgspec import Struct
 
+from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.documents.seller_details import printed_tax_id, vat_id_of
 from tonne.money.receipts.expected_completion import Expectation
+from tonne.money.receipts.order_documents import OrderDocument, invoice_of
 from tonne.money.refunds.model import Refund, RefundMethod, RefundPurpose
 from tonne.platform.db.database import Connection, columns
 from tonne.platform.documents.mail.layout import button_lines, fact_lines, join_blocks, one_line, sum_lines
@@ -79,12 +81,20 @@ _ASKED_FOR = {RefundPurpose.CANCELLATION, RefundPurpose.REDUCTION, RefundPurpose
 
 
 def compose_receipt(
-    settings: Settings, order: Order, parties: Parties, *, url: str | None, expected: Expectation, paid_at: datetime
+    settings: Settings,
+    order: Order,
+    parties: Parties,
+    *,
+    url: str | None,
+    expected: Expectation,
+    paid_at: datetime,
+    documents: Sequence[OrderDocument] = (),
 ) -> EmailMessage:
-    wording = wording_in(order.language)
+    wording, invoice = wording_in(order.language), invoice_of(documents)
     _, paid = wording.translate, wording.money(order.amount_due_minor or 0, order.currency)
     facts = [
         (_("Order"), order.id),
+        *([(invoice.name(wording), invoice.reference)] if invoice else []),
         (_("Date"), wording.day(paid_at)),
         (_("Name on the certificate"), order.beneficiary),
         *_party_facts(settings, parties, wording),
@@ -104,7 +114,7 @@ def compose_receipt(
         if url
         else "",
         fact_lines(facts),
-        button_lines(_("Receipt to print or save"), url and f"{url}/receipt"),
+        _button(invoice, url, wording) or button_lines(_("Receipt to print or save"), url and f"{url}/receipt"),
     ]
     subject = _(
         "Your receipt: %(amount)s for %(mass)s of carbon credits",
@@ -115,7 +125,13 @@ def compose_receipt(
 
 
 def compose_refund(
-    settings: Settings, order: Order, parties: Parties, *, url: str | None, refund: Refund
+    settings: Settings,
+    order: Order,
+    parties: Parties,
+    *,
+    url: str | None,
+    refund: Refund,
+    documents: Sequence[OrderDocument] = (),
 ) -> EmailMessage:
     wording = wording_in(order.language)
     _, amount = wording.translate, wording.money(refund.amount_minor, order.currency)
@@ -123,7 +139,12 @@ def compose_refund(
     sums = [(_("Refund"), amount)]
     if order.refunded_minor > refund.amount_minor:
         sums.append((_("Refunded in total"), wording.money(order.refunded_minor, order.currency)))
-    facts = [(_("Order"), order.id), *([(_("Reason"), reason)] if reason else [])]
+    notes = [each for each in documents if _credits(each, refund)]
+    facts = [
+        (_("Order"), order.id),
+        *((each.name(wording), each.reference) for each in notes),
+        *([(_("Reason"), reason)] if reason else []),
+    ]
     now, paid = wording.money(order.amount_due_minor or 0, order.currency), []
     if refund.purpose is RefundPurpose.REDUCTION:
         outcome = _(
@@ -142,6 +163,7 @@ def compose_refund(
         outcome,
         button_lines(_("See your order"), url),
         fact_lines([*facts, *_party_facts(settings, parties, wording)]),
+        *(_button(each, url, wording) for each in notes),
     ]
     subject = _("Your refund of %(amount)s", amount=amount)
     return _compose(settings, order, parties, subject=subject, blocks=blocks)
@@ -218,6 +240,23 @@ def tax_name(order: Order, wording: LocalWording) -> str | None:
         TaxTreatment.OUTSIDE_SCOPE: _("Tax (outside scope)"),
     }
     return names.get(order.tax.treatment) or _("Tax (%(rate)s)", rate=wording.percent(order.tax.rate))
+
+
+def _credits(document: OrderDocument, refund: Refund) -> bool:
+    """Whether it is the credit note of this refund, or of the cancellation that it follows."""
+    if document.refund_id is not None:
+        return document.refund_id == refund.id
+    is_cancelled = refund.purpose is RefundPurpose.CANCELLATION
+    return is_cancelled and document.cause is CreditCause.CANCELLATION
+
+
+def _button(document: OrderDocument | None, url: str | None, wording: LocalWording) -> str:
+    """Empty without a document or a page."""
+    if document is None:
+        return ""
+    _ = wording.translate
+    label = _("%(document)s to print or save", document=document.name(wording))
+    return button_lines(label, url and f"{url}/documents/{document.reference}")
 
 
 def _party_facts(settings: Settings, parties: Parties, wording: LocalWording) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, compose_card_receipt, read_card_receipt
 from tonne.money.invoices.follow_up_invoices import read_invoice_again
+from tonne.money.invoices.issuing.issue_documents import IssueDocuments
 from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, write_mail
 from tonne.money.invoices.originals.originals import Originals
 from tonne.money.receipts.compose import (
@@ -20,6 +21,8 @@ from tonne.money.receipts.compose import (
     read_parties,
 )
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
+from tonne.money.receipts.order_documents import OrderDocument, list_order_documents
+from tonne.money.refunds.correct_documents import correct_new_documents
 from tonne.money.refunds.model import Refund, RefundState
 from tonne.money.refunds.store import list_of_order
 from tonne.platform.db.batches import RowJobWithSettings, run_leased
@@ -34,6 +37,8 @@ from tonne.selling.orders.mails.order_mail_store import DueOrderMail, OrderMailK
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.person_store import find_cancel_reason
 
+# These name the document of the order.
+NAMING_DOCUMENTS = {OrderMailKind.RECEIPT, OrderMailKind.REFUND}
 ABOUT_INVOICES = {OrderMailKind.INVOICE_RECEIPT, OrderMailKind.INVOICE}
 
 
@@ -57,6 +62,7 @@ class OrderFacts(Struct, frozen=True):
     refund: Refund | None = None
     # Why a paid order was cancelled.
     reason: str | None = None
+    documents: Sequence[OrderDocument] = ()
 
 
 MailFacts = OrderFacts | CardReceipt | InvoiceMail
@@ -98,13 +104,15 @@ async def _read_more(
     match known.due.kind:
         case OrderMailKind.REFUND:
             [refund] = [each for each in await list_of_order(connection, order) if each.id == known.due.cause]
-            return replace(known, refund=refund) if refund.state is RefundState.SUCCEEDED else None
+            found = replace(known, refund=refund, documents=await list_order_documents(connection, order))
+            return found if refund.state is RefundState.SUCCEEDED else None
         case OrderMailKind.CANCELLED:
             return replace(known, reason=await find_cancel_reason(connection, order.scope, order.id))
         case OrderMailKind.RELEASE:
             return known if order.is_in_window(now) else None
         case _:
-            return replace(known, expected=await expected_completion(connection, order, settings=settings, now=now))
+            expected = await expected_completion(connection, order, settings=settings, now=now)
+            return replace(known, expected=expected, documents=await list_order_documents(connection, order))
 
 
 def _recipients(found: MailFacts) -> list[str]:
@@ -134,10 +142,12 @@ def _compose(settings: Settings, found: OrderFacts) -> EmailMessage:
     if found.due.kind is OrderMailKind.RELEASE and order.fulfil_after is not None:
         return compose_release(settings, order, parties, url=url, at=order.fulfil_after)
     if found.refund is not None:
-        return compose_refund(settings, order, parties, url=url, refund=found.refund)
+        return compose_refund(settings, order, parties, url=url, refund=found.refund, documents=found.documents)
     if found.expected is not None:
         paid_at = found.due.created_at
-        return compose_receipt(settings, order, parties, url=url, expected=found.expected, paid_at=paid_at)
+        return compose_receipt(
+            settings, order, parties, url=url, expected=found.expected, paid_at=paid_at, documents=found.documents
+        )
     return compose_cancelled(settings, order, parties, url=url, reason=found.reason)
 
 
@@ -186,6 +196,9 @@ class MailOrders(RowJobWithSettings, frozen=True):
                     await _enqueue(tx, each, letters[each])
 
     async def _mail(self, due: Sequence[DueOrderMail]) -> None:
+        # Another worker would issue them within seconds, but the mail would not wait for it.
+        issue = IssueDocuments(self.database, self.clock, self.settings, correct_new_documents)
+        await issue.issue_now([each.key for each in due if each.kind in NAMING_DOCUMENTS])
         await self.send(due, await self.compose(due))
 
     async def _make_links(self, due: Sequence[DueOrderMail]) -> Mapping[str, str | None]:

@@ -1,5 +1,6 @@
 """The page of an order, which the links in mails lead to: what was bought, the payment, progress and receipt."""
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from msgspec import Struct
@@ -14,7 +15,11 @@ from tonne.money.cards.errors import NothingToConfirm
 from tonne.money.cards.model import ChargeAttempt
 from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
 from tonne.money.invoices.issuing.collect_orders import GRACE, joins_at, month_end_after
+from tonne.money.invoices.originals.originals import Originals
+from tonne.money.invoices.originals.respond import original_response
 from tonne.money.invoices.store import find_invoice
+from tonne.money.invoices.tax_documents import find_document
+from tonne.money.receipts.order_documents import OrderDocument, invoice_of, list_order_documents
 from tonne.money.receipts.receipt import ReceiptFacts, read_receipt, receipt_pdf, write_receipt
 from tonne.money.refunds.errors import NothingToRefund
 from tonne.money.refunds.request_refund import can_payer_cancel, cancel_by_payer
@@ -224,7 +229,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
         )
 
 
-# The receipt of an order, as a page to print and as a PDF.
+# The payment confirmation of an order, as a page to print and as a PDF, and its tax documents.
 
 
 class ReceiptPage(Struct, frozen=True, kw_only=True):
@@ -232,6 +237,7 @@ class ReceiptPage(Struct, frozen=True, kw_only=True):
     renderer: Renderer
     settings: Settings
     pdf_limit: AttemptLimit
+    originals: Originals
 
     @property
     def limits(self) -> tuple[TokenBuckets, ...]:
@@ -258,6 +264,32 @@ class ReceiptPage(Struct, frozen=True, kw_only=True):
         pdf = await receipt_pdf(found, wording_in(found.order.language), self.settings)
         name = f'inline; filename="receipt-{found.order.id}.pdf"'
         return Response(pdf, media_type=PDF, headers={"content-disposition": name, "Cache-Control": "no-store"})
+
+    async def invoice(self, request: Request) -> Response:
+        """The original that counts now."""
+        return await self._original(request, invoice_of)
+
+    async def document(self, request: Request) -> Response:
+        number = request.path("number")
+
+        def choose(documents: Sequence[OrderDocument]) -> OrderDocument | None:
+            return next((each for each in documents if each.reference == number and each.is_readable), None)
+
+        return await self._original(request, choose)
+
+    async def _original(
+        self, request: Request, choose: Callable[[Sequence[OrderDocument]], OrderDocument | None]
+    ) -> Response:
+        self.pdf_limit.count(request)
+        async with self.database.snapshot() as connection:
+            order = await load_linked_order(connection, request.path("token"))
+            chosen = choose(await list_order_documents(connection, order))
+            found = None if chosen is None else await find_document(connection, order.scope.tenant, chosen.reference)
+        if found is None:
+            raise OrderPageNotFound(N_("There is no such document. It is on the page of your order once it is issued."))
+        response = await original_response(request, self.originals, found)
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
     async def _find(self, request: Request) -> ReceiptFacts:
         async with self.database.snapshot() as connection:

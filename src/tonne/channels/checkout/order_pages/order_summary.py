@@ -1,5 +1,6 @@
 """What the pages after a payment show of an order, both the checkout's and the one that mails link to."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +9,8 @@ import msgspec
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.money.receipts.compose import tax_name
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
-from tonne.platform.db.database import Connection, optional
+from tonne.money.receipts.order_documents import OrderDocument, list_order_documents
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.web.wording import LocalWording
 from tonne.selling.accounts.logos.merchant import Merchant, find_merchant
@@ -29,8 +31,8 @@ class OrderSummary(msgspec.Struct, frozen=True):
     withdrawn_reason: str | None
     # The public page of the certificate; None if it has none.
     share_url: str | None
-    # The number of its tax document; None until that is issued.
-    document: str | None = None
+    # Its tax documents, for the payer; empty until the first is issued.
+    documents: Sequence[OrderDocument] = ()
 
 
 # The account publishes its certificates, and this one is not in the name of a person who did not agree to that.
@@ -43,18 +45,6 @@ SELECT EXISTS (
     WHERE certificates.account_id = $1 AND certificates.order_id = $2 AND certificates.state = 'valid'
       AND certificates.is_public AND page.enabled AND 'certificates' = ANY (page.sections))
 """
-
-
-FIND_DOCUMENT = """
-SELECT document.reference FROM invoice_orders billed JOIN invoices ON invoices.id = billed.invoice_id
-JOIN tax_documents document ON document.id = coalesce(invoices.replaced_by, invoices.id)
-WHERE billed.account_id = $1 AND billed.order_id = $2 ORDER BY document.created_at DESC LIMIT 1
-"""
-
-
-async def find_document(connection: Connection, order: Order) -> str | None:
-    """The number of the newest invoice of the order."""
-    return optional(str, await connection.fetchval(FIND_DOCUMENT, order.scope.account_id, order.id))
 
 
 async def read_order_summary(
@@ -70,7 +60,7 @@ async def read_order_summary(
         record,
         await find_withdrawal(connection, order.scope, order.id),
         order.public_certificate_url if is_shown else None,
-        await find_document(connection, order),
+        await list_order_documents(connection, order),
     )
 
 
@@ -90,7 +80,11 @@ def summary_values(summary: OrderSummary, wording: LocalWording, settings: Setti
         "withdrawn_reason": summary.withdrawn_reason,
         "share_url": summary.share_url,
         "receipt_url": f"{summary.url}/receipt" if summary.url and has_receipt else None,
-        "document": summary.document,
+        "documents": [
+            (each.name(wording), each.reference, f"{summary.url}/documents/{each.reference}" if is_linked else None)
+            for each in summary.documents
+            for is_linked in [summary.url is not None and each.is_readable]
+        ],
         "seller_lines": seller.address_lines,
         "seller_email": seller.email,
         "payment_text": {

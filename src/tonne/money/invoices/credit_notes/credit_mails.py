@@ -97,6 +97,28 @@ def compose_replacement_mail(
     )
 
 
+def compose_taken_back_mail(
+    settings: Settings,
+    recipients: list[str],
+    note: CreditNoteRecord,
+    invoice: InvoiceRecord,
+    *,
+    originals: Sequence[StoredFile],
+) -> EmailMessage:
+    """For an invoice that takes back the credit note of a refund that failed. Both are attached."""
+    wording = wording_in(invoice.language)
+    _ = wording.translate
+    values = {"number": invoice.number, "note": note.number, "total": wording.amount(invoice.total, invoice.currency)}
+    attached = _(
+        "The refund of credit note %(note)s did not arrive: the money came back to us. Please find attached invoice"
+        " %(number)s for %(total)s, which takes the credit note back.",
+        **values,
+    )
+    blocks = [attached, _("You have nothing to pay. If you still expect the refund, contact us.")]
+    subject = _("Invoice %(number)s takes back credit note %(note)s", **values)
+    return compose_with_documents(settings, recipients, invoice, subject=subject, blocks=blocks, attached=originals)
+
+
 def _if_paid(record: CreditNoteRecord, wording: LocalWording) -> str:
     _ = wording.translate
     if record.returned is not None:

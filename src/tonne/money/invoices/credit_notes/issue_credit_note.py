@@ -8,7 +8,11 @@ from tonne.money.bank.return_transfer import return_part_payments
 from tonne.money.invoices import store
 from tonne.money.invoices.credit_notes import credit_note
 from tonne.money.invoices.credit_notes import store as credit_note_store
-from tonne.money.invoices.credit_notes.credit_mails import compose_credit_mail, compose_replacement_mail
+from tonne.money.invoices.credit_notes.credit_mails import (
+    compose_credit_mail,
+    compose_replacement_mail,
+    compose_taken_back_mail,
+)
 from tonne.money.invoices.credit_notes.credit_note import CreditNote
 from tonne.money.invoices.document_numbers import find_by_references_any_account
 from tonne.money.invoices.documents.parties import rate_text
@@ -220,11 +224,12 @@ class MailCreditNotes(RowJobWithSettings, frozen=True):
             remaining = await find_remaining(connection, invoice)
             following = await find_documents_any_account(connection, [note.taken_back_by or ""])
         originals = await self.originals.attachments(note)
-        if note.cause is credit_note.CreditCause.REPLACEMENT:
+        if following:
             [document] = following
             originals = [*await self.originals.attachments(document), *originals]
-            replacing = document.electronic()
-            message = compose_replacement_mail(self.settings, recipients, record, replacing, originals=originals)
+            is_replaced = note.cause is credit_note.CreditCause.REPLACEMENT
+            compose = compose_replacement_mail if is_replaced else compose_taken_back_mail
+            message = compose(self.settings, recipients, record, document.electronic(), originals=originals)
         else:
             left = "0" if remaining is None else remaining.due
             is_charged = invoice.payment_method is PaymentMethod.CARD
@@ -232,5 +237,5 @@ class MailCreditNotes(RowJobWithSettings, frozen=True):
                 self.settings, recipients, record, originals=originals, left=left, is_charged=is_charged
             )
         async with self.database.transaction() as tx:
-            if await credit_note_store.mark_note_mailed_any_account(tx, note.id, now):
+            if await credit_note_store.mark_note_mailed(tx, note, now):
                 await enqueue(tx, note.organisation_id, recipients, message, subject_id=note.id, urgency=Urgency.BULK)

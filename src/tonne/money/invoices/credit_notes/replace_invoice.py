@@ -158,7 +158,7 @@ async def replace_invoice(
         record=msgspec.json.encode(record),
     )
     await insert_documents(tx, [document], by.at)
-    await credit_note_store.mark_taken_back(tx, locked, note, document.id)
+    await credit_note_store.mark_taken_back(tx, locked, note, document.id, by.at)
     await store.mark_replaced(tx, locked, document.id)
     # The audit log names what was changed, not the name and address of a person.
     before = found.record.buyer

@@ -94,12 +94,17 @@ async def list_refund_notes(connection: Connection, scope: Scope, order_id: str)
     return [read_note(row) for row in await connection.fetch(LIST_REFUND_NOTES, scope.account_id, order_id)]
 
 
-MARK_TAKEN_BACK = "UPDATE credit_notes SET taken_back_by = $3 WHERE invoice_id = $1 AND id = $2"
+# One that was mailed is mailed again, with the document that takes it back.
+MARK_TAKEN_BACK = """
+UPDATE credit_notes SET taken_back_by = $3, mailed_at = NULL,
+       next_attempt_at = CASE WHEN mailed_at IS NULL THEN next_attempt_at ELSE $4 END
+WHERE invoice_id = $1 AND id = $2
+"""
 
 
-async def mark_taken_back(tx: Connection, invoice: Invoice, note: CreditNote, document_id: str) -> None:
+async def mark_taken_back(tx: Connection, invoice: Invoice, note: CreditNote, document_id: str, now: datetime) -> None:
     """The caller has locked the invoice."""
-    await tx.execute(MARK_TAKEN_BACK, invoice.id, note.id, document_id)
+    await tx.execute(MARK_TAKEN_BACK, invoice.id, note.id, document_id, now)
 
 
 SUM_CORRECTIONS = """
@@ -188,10 +193,12 @@ async def postpone_note_any_account(connection: Connection, note_id: str, until:
 
 
 # Compare-and-set: if two workers compose the same mail, one of them enqueues it.
+# A note that was taken back meanwhile stays due.
 MARK_MAILED = """
-UPDATE credit_notes SET mailed_at = $2, next_attempt_at = NULL WHERE id = $1 AND mailed_at IS NULL RETURNING true
+UPDATE credit_notes SET mailed_at = $2, next_attempt_at = NULL
+WHERE id = $1 AND mailed_at IS NULL AND taken_back_by IS NOT DISTINCT FROM $3 RETURNING true
 """
 
 
-async def mark_note_mailed_any_account(tx: Connection, note_id: str, now: datetime) -> bool:
-    return await tx.fetchval(MARK_MAILED, note_id, now) is True
+async def mark_note_mailed(tx: Connection, note: CreditNote, now: datetime) -> bool:
+    return await tx.fetchval(MARK_MAILED, note.id, now, note.taken_back_by) is True

@@ -68,7 +68,7 @@ async def take_back(tx: Connection, invoice: Invoice, note: CreditNote, *, by: B
         record=msgspec.json.encode(record),
     )
     await insert_documents(tx, [document], by.at)
-    await mark_taken_back(tx, invoice, note, document.id)
+    await mark_taken_back(tx, invoice, note, document.id, by.at)
     await reduce_credit(tx, invoice, note.total_minor)
     details: dict[str, Any] = {"reference": document.reference, "credit_note": note.reference, "total": note.total}
     await audit.record(tx, invoice, "credit_note.taken_back", by=by, subject_id=note.id, **details)

@@ -65,6 +65,20 @@ async def claim_due_documents(tx: Connection, now: datetime, limit: int) -> list
     return [value_of(DueDocument, row) for row in await tx.fetch(CLAIM_DUE, now, limit)]
 
 
+# Waits for a worker that is issuing one of them.
+CLAIM_OF_ORDERS = """
+SELECT due.account_id, due.order_id, due.paid_at, due.held_by
+FROM unnest($2::text[], $3::text[]) AS keys (account_id, id)
+JOIN due_documents due ON due.account_id = keys.account_id AND due.order_id = keys.id
+WHERE due.next_attempt_at <= $1 ORDER BY due.next_attempt_at, due.order_id LIMIT $4 FOR UPDATE OF due
+"""
+
+
+async def claim_documents_of(tx: Connection, keys: Sequence[OrderKey], now: datetime, limit: int) -> list[DueDocument]:
+    rows = await tx.fetch(CLAIM_OF_ORDERS, now, *columns(keys, "account_id, id"), limit)
+    return [value_of(DueDocument, row) for row in rows]
+
+
 POSTPONE_DOCUMENTS = """
 UPDATE due_documents SET next_attempt_at = $1, held_by = held.reason
 FROM unnest($2::text[], $3::text[], $4::text[]) AS held (account_id, order_id, reason)

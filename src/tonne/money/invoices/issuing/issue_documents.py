@@ -5,7 +5,7 @@ up to a limit, as does an account whose address is not known.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import ClassVar, Protocol
 
@@ -33,7 +33,7 @@ from tonne.selling.accounts.tax.vat_checks import find_vat_check
 from tonne.selling.catalogue.prices.reference_rates import HomeRate
 from tonne.selling.orders.buyer import BuyerDetails, list_buyers
 from tonne.selling.orders.load import load_orders
-from tonne.selling.orders.model import Order, OrderStatus
+from tonne.selling.orders.model import Order, OrderKey, OrderStatus
 
 BATCH = 500
 ACTOR = job_actor("issue_documents")
@@ -75,12 +75,24 @@ class IssueDocuments(RowJobWithSettings, frozen=True):
 
     async def run_once(self) -> bool:
         """Issue a batch; false if none is due."""
+        return await self._run(self._claim, BATCH)
+
+    async def issue_now(self, keys: Sequence[OrderKey]) -> None:
+        """Issue those of these orders that are due, for a mail that names them."""
+
+        async def claim(tx: Connection, limit: int) -> list[DueDocument]:
+            return await due_document_store.claim_documents_of(tx, keys, self.clock(), limit)
+
+        if keys:
+            await self._run(claim, len(keys))
+
+    async def _run(self, claim: Callable[[Connection, int], Awaitable[list[DueDocument]]], limit: int) -> bool:
         return await run_claimed(
             self.database,
-            self._claim,
+            claim,
             self._issue,
             self._postpone,
-            limit=BATCH,
+            limit=limit,
             failure_event="document_not_issued",
             describe=lambda due: {"order_id": due.order_id},
         )

@@ -9,7 +9,7 @@ from tonne.platform.values.errors import Fault, Invalid
 
 FORMAT = Parameter(
     "format",
-    "`pdf` (default), `cii`: the electronic invoice in the PDF, or `ubl`: the one for Peppol or XRechnung.",
+    "`cii`: the electronic invoice in the PDF; `ubl`: that for Peppol or XRechnung.",
     {"type": "string", "enum": [each.value for each in FileFormat]},
 )
 ORIGINAL = FileType(tuple(dict.fromkeys(MEDIA_TYPES.values())))
