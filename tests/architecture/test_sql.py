@@ -2,6 +2,7 @@
 
 import re
 
+from tests.architecture.format_arguments import format_arguments
 from tests.architecture.statements import statements, statements_of, texts
 from tonne.apps.cli.operations.doctor import ALL_INVARIANTS
 from tonne.apps.lookup.doctor.doctor_checks import ALL_WAITING
@@ -53,6 +54,17 @@ async def test_every_check_of_the_doctor_returns_places(db: Database) -> None:
                 continue
             statement = await connection.prepare(check.sql)
             assert [attribute.name for attribute in statement.get_attributes()] == ["where"], check.name
+
+
+def test_the_doctor_prints_money_and_never_minor_units() -> None:
+    amount, printed = re.compile(r"minor\b|exact_cost|_cost\b"), re.compile(r"money_text\(|decimals_of\(|^CASE\b")
+    found = [
+        (check.name, each)
+        for check in (*ALL_INVARIANTS, *ALL_WAITING)
+        for each in format_arguments(check.sql)
+        if amount.search(each) and not printed.search(each)
+    ]
+    assert found == []
 
 
 def test_every_statement_names_its_columns() -> None:

@@ -137,5 +137,9 @@ async def test_two_people_change_the_bank_account_and_a_limit(
     assert (await olga.submit(f"{PAGE}/settings/bank_iban/approve")).status_code == 422, "nothing waits"
     await note(books.settings)
     assert await ibans() == [NEW, NEW], "going back needs two, too"
+    assert await books.breaches() == {}
+    await books.execute("UPDATE guarded_settings SET value = '1' WHERE name = 'return_approval_above'")
+    said = "return_approval_above is 1 instead of 1000"
+    assert await books.breaches() == {"a guarded setting has the value that was noted or approved": [said]}
     actions = await books.fetch("SELECT action FROM audit_log WHERE subject_id = 'bank_iban' ORDER BY id")
     assert [row["action"] for row in actions][-3:] == ["approval.given", "setting.changed", "setting.noted"]

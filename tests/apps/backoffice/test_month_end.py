@@ -105,13 +105,16 @@ async def test_the_files_have_the_whole_month(olga: Person) -> None:
     assert errors == []
     balances = {row["account"]: row for row in rows((await olga.get(f"{PAGE}/files/balances.csv")).text)}
     assert balances["Assets:Bank"]["change"] == balances["Assets:Bank"]["balance"] == "21.60"
-    sales = rows((await olga.get(f"{PAGE}/files/sales.csv")).text)
+    *sales, total = rows((await olga.get(f"{PAGE}/files/sales.csv")).text)
     assert [(row["number"], row["net"], row["tax"], row["total"], row["rate_percent"]) for row in sales] == [
         ("TN-LIVE-000001", "13.95", "2.65", "16.60", "19"),
         ("TN-LIVE-000002", "13.95", "2.65", "16.60", "19"),
         ("TN-LIVE-000003", "13.95", "2.65", "16.60", "19"),
         ("CN-LIVE-000001", "-13.95", "-2.65", "-16.60", "19"),
     ]
+    assert [row["corrects"] for row in sales] == ["", "", "", "TN-LIVE-000002"]
+    sums = [total[name] for name in ("document", "tax_code", "currency", "net", "tax", "total", "booked_tax")]
+    assert sums == ["total", "DE-S-19", "EUR", "27.90", "5.30", "33.20", "5.30"]
     assert {row["supplied_on"] for row in sales} == {""}, "nothing is retired yet"
     download = await olga.get(f"{PAGE}/files/sales.csv")
     assert download.headers["content-disposition"] == 'attachment; filename="live-2026-11-sales.csv"'

@@ -17,9 +17,22 @@ from tonne.selling.accounts.model import Billing as BillingMode
 # An order paid by card has one captured charge, and a document: `tests/money/cards/test_invariants.py` breaks that.
 *_, DOCUMENTED, CHARGED = OF_INVOICES
 INVARIANTS = [*(each for each in OF_INVOICES if each not in {DOCUMENTED, CHARGED}), *OF_TRANSFERS, *OF_MATCHES]
-NUMBERS, RECORDS, STANDING, ORDERS, SUMS, CREDITS, CREDITED, FILES, GROUPS, SPENT, STATES, TRANSFERS, KINDS = (
-    invariant.name for invariant in INVARIANTS
-)
+(
+    NUMBERS,
+    RECORDS,
+    STANDING,
+    ORDERS,
+    SUMS,
+    CREDITS,
+    CREDITED,
+    FILES,
+    GROUPS,
+    APPROVED,
+    SPENT,
+    STATES,
+    TRANSFERS,
+    KINDS,
+) = (invariant.name for invariant in INVARIANTS)
 
 # Invoice 1 is open, 2 was settled by hand, 3 by two transfers, 4 is partly paid, and 5 is cancelled.
 STATEMENT = b"""booked_on,amount,currency,payer,reference
@@ -33,6 +46,23 @@ INSERT INTO transfer_returns (id, transfer_id, invoice_id, amount_minor, to_iban
 SELECT 'ret_1', transfer_id, invoice_id, amount_minor + 1, '', '', '', 'x', 'planned', false, now(), ''
 FROM transfer_assignments ORDER BY id LIMIT 1
 """
+# To another account, or more than the limit that was noted.
+EXPORT_RETURN = """
+INSERT INTO return_batches (id, mode, currency, own_iban, format, content, created_at, created_by)
+VALUES ('RTB1', 'live', 'EUR', '', 'csv', '', now(), 'user:usr_1');
+INSERT INTO audit_log (id, at, actor, action, subject_id)
+VALUES ('aud_1', now() - interval '1 day', 'system:note_settings', 'setting.noted', 'return_approval_above');
+INSERT INTO guarded_settings (name, value) VALUES ('return_approval_above', '1');
+INSERT INTO transfer_returns (id, transfer_id, amount_minor, to_iban, to_bic, to_name, reason, status,
+                              to_other_account, created_at, created_by, batch_id)
+SELECT 'ret_1', transfer_id, {}, 'DE1', '', '', 'x', 'exported', {}, now(), 'user:usr_1', 'RTB1'
+FROM transfer_assignments ORDER BY id LIMIT 1
+"""
+APPROVE = """;
+INSERT INTO approvals (kind, subject_id, digest, requested_by, approved_by, session_id, factor, at)
+VALUES ('return', 'ret_1', sha256('x'), 'user:usr_1', 'user:usr_2', 's', 'token', now())
+"""
+BY_COMMAND = "; UPDATE transfer_returns SET created_by = 'cli:root@host'"
 REOPEN_THIRD = """
 UPDATE invoices SET status = 'open', settled_minor = NULL, next_attempt_at = now() + interval '1 day' WHERE number = 3
 """
@@ -90,6 +120,11 @@ BREACHES: list[tuple[str, str, set[str]]] = [
     (GROUPS, "UPDATE billing_groups SET exact_cost = 1", set()),
     (GROUPS, "UPDATE billing_groups SET next_attempt_at = NULL", set()),
     (GROUPS, "UPDATE orders SET payment_state = 'paid' WHERE id IN (SELECT order_id FROM unbilled_orders)", set()),
+    (APPROVED, EXPORT_RETURN.format(1, "true"), {SPENT, STATES}),
+    (APPROVED, EXPORT_RETURN.format(101, "false"), {SPENT, STATES}),
+    (APPROVED, EXPORT_RETURN.format(101, "false") + APPROVE + BY_COMMAND, {SPENT, STATES}),
+    (SPENT, EXPORT_RETURN.format(100, "false"), {STATES}),
+    (SPENT, EXPORT_RETURN.format(101, "true") + APPROVE, {STATES}),
     (SPENT, "UPDATE bank_transfers SET amount_minor = amount_minor - 1 WHERE state = 'matched'", set()),
     (SPENT, "UPDATE bank_transfers SET resolved_minor = 1 WHERE state = 'matched'", {STATES}),
     (SPENT, REFUND_TOO_MUCH, {STATES}),

@@ -18,7 +18,7 @@ from tests.support.world import World, add_account
 from tonne.apps.cli.operations.doctor import find_waiting
 from tonne.apps.lookup.order_view import describe_order
 from tonne.apps.wiring.channel_parts import ChannelParts
-from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_rows
+from tonne.money.accounting.reports.sales_list import SalesText, read_sales_any_account
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
@@ -117,7 +117,7 @@ async def test_an_invoice_waits_for_the_register_and_names_itsanswer(
     today = billing.clock.now.date()
     async with billing.database.transaction() as tx:
         batches = read_sales_any_account(tx, Mode.LIVE, today, today + timedelta(days=1), None)
-        [row] = [sales_rows(each) async for batch in batches for each in batch]
+        [row] = [SalesText().rows(each) async for batch in batches for each in batch]
     assert f"{FRENCH_ID},WAPIAAAAXyz123,{proof.checked_on},DE-AE," in row
     await billing.check_invariants()
 

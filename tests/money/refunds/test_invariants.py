@@ -23,6 +23,10 @@ BREACHES = [
     ("an order's refunded amount is the sum of its refunds", "UPDATE orders SET refunded_minor = 1"),
     ("every refund is credited on the document of its order", "DELETE FROM credit_note_orders"),
     (
+        "every dispute that was lost is credited, or its tax was decided to stay",
+        "DELETE FROM credit_note_orders part USING disputes WHERE part.order_id = disputes.order_id",
+    ),
+    (
         "no more goes back for a reduction than it took off",
         (
             "INSERT INTO order_reductions SELECT account_id, id, order_id, organisation_id, mode, 2, 1, 0, 0, false, "
@@ -53,12 +57,15 @@ BREACHES = [
 
 @pytest.fixture
 async def scene(services: Services, world: World) -> DocumentsScene:
-    """Three orders: partly refunded, with a due refund, and disputed."""
+    """Four orders: partly refunded, with a due refund, disputed, and lost in a dispute."""
     scene = DocumentsScene(services, world.ours_test)
     await scene.refund(await scene.documented(), 500)
     await scene.send()
     await scene.refund(await scene.paid(), 500)
     await scene.dispute(await scene.paid(), DisputeState.OPENED)
+    lost = await scene.documented()
+    await scene.dispute(lost, DisputeState.OPENED)
+    await scene.dispute(lost, DisputeState.LOST)
     return scene
 
 
@@ -75,6 +82,21 @@ async def test_a_breach_is_reported(scene: RefundScene, name: str, statement: st
     assert all(any(word in place for word in ("ord_", "chg_", "rfd_")) for place in breaches[name])
 
 
+async def test_a_decision_to_credit_the_tax_of_a_lost_dispute_has_a_credit_note(
+    services: Services, world: World
+) -> None:
+    scene = DocumentsScene(services, world.ours_test)
+    order = await scene.documented()
+    await scene.allocate()
+    await scene.dispute(order, DisputeState.OPENED)
+    await scene.dispute(order, DisputeState.LOST)
+    assert await scene.breaches() == {}, "nothing is decided yet, and no tax is in it"
+    await scene.execute("UPDATE disputes SET tax_decision = 'credited'")
+    assert list(await scene.breaches()) == ["every dispute that was lost is credited, or its tax was decided to stay"]
+    await scene.execute("UPDATE disputes SET tax_decision = 'kept'")
+    assert await scene.breaches() == {}
+
+
 # What waits, what makes it wait, and whether it is reported before.
 WAITS = [
     ("live refunds by card succeed at the first attempt and within a day", _LATE),
@@ -85,6 +107,13 @@ WAITS = [
         "UPDATE refunds SET method = 'bank', charge_id = NULL WHERE state = 'due'",
     ),
     ("no live payment is disputed", "UPDATE disputes SET evidence_due = now()"),
+    (
+        "the tax of every live dispute that was lost is decided",
+        (
+            "UPDATE invoice_orders SET cancelled = false, tax_minor = 1, total_minor = total_minor + 1; "
+            "UPDATE orders SET status = 'complete' WHERE status = 'cancelled'"
+        ),
+    ),
     (
         "every live payment arrived with the requested amount",
         "UPDATE charges SET status = 'mismatched' WHERE status = 'captured'",

@@ -16,6 +16,7 @@ from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOI
 from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import Scope, utc_now
+from tonne.selling.users.invariants import INVARIANTS as GUARDED
 from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
 from tonne.supply.registries.invariants import INVARIANTS as REGISTRIES
@@ -45,7 +46,7 @@ ELSEWHERE = {
     invariant.name
     for invariant in (
         *(*LOG, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *QUOTES, *JOURNAL),
-        *(*CREDENTIALS, *TRANSFERS, *MATCHES, *REGISTRIES),
+        *(*GUARDED, *CREDENTIALS, *TRANSFERS, *MATCHES, *REGISTRIES),
     )
 }
 

@@ -15,10 +15,12 @@ INVARIANTS = (
         "a checkout's total and quantity are those of its order",
         "The customer was shown another total or quantity than the one charged.",
         """
-        SELECT format('checkout %s of account %s: %s %s for %s g shown, %s %s for %s g ordered', checkouts.id,
-                      checkouts.account_id, checkouts.total_cost_minor + checkouts.tax_minor, checkouts.currency,
-                      checkouts.quantity_grams, orders.total_cost_minor + coalesce(orders.tax_minor, 0),
-                      orders.currency, orders.quantity_grams) AS "where"
+        SELECT format('checkout %s of account %s: %s for %s g shown, %s for %s g ordered', checkouts.id,
+                      checkouts.account_id,
+                      money_text(checkouts.total_cost_minor + checkouts.tax_minor, checkouts.currency),
+                      checkouts.quantity_grams,
+                      money_text(orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency),
+                      orders.quantity_grams) AS "where"
         FROM checkouts JOIN orders ON orders.account_id = checkouts.account_id AND orders.id = checkouts.order_id
         WHERE (checkouts.total_cost_minor, checkouts.tax_minor, checkouts.currency)
               <> (orders.total_cost_minor, coalesce(orders.tax_minor, 0), orders.currency)
@@ -43,7 +45,9 @@ INVARIANTS = (
         "The page of an offset link shows wrong payments: orders were paid without being counted.",
         """
         SELECT format('offset link %s of account %s on %s: %s orders, %s g, paid amounts of %s are not counted',
-                      offset_link_id, account_id, day, sum(paid), sum(paid_grams), sum(paid_minor)) AS "where"
+                      offset_link_id, account_id, day, sum(paid), sum(paid_grams),
+                      money_text(sum(paid_minor), (SELECT currency FROM accounts WHERE accounts.id = account_id)))
+               AS "where"
         FROM (SELECT orders.account_id, orders.offset_link_id,
                      (coalesce(charges.accepted_at, charges.settled_at, orders.created_at) AT TIME ZONE 'UTC')::date
                          AS day,

@@ -26,11 +26,12 @@ INVARIANTS = (
         "every recorded charge exists at the simulated gateway",
         "A recorded charge is unknown to the gateway, or has another amount there.",
         """
-        SELECT format('charge %s of %s is %s with %s %s, at the gateway %s', charges.id,
-                      coalesce(charges.order_id, charges.invoice_id), charges.status, charges.captured_minor,
-                      charges.captured_currency,
-                      coalesce(format('%s with %s %s, %s of it refunded', simulated.status, simulated.amount_minor,
-                                      simulated.currency, simulated.refunded_minor), 'unknown')) AS "where"
+        SELECT format('charge %s of %s is %s with %s, at the gateway %s', charges.id,
+                      coalesce(charges.order_id, charges.invoice_id), charges.status,
+                      money_text(charges.captured_minor, charges.captured_currency),
+                      coalesce(format('%s with %s, %s of it refunded', simulated.status,
+                                      money_text(simulated.amount_minor, simulated.currency),
+                                      money_text(simulated.refunded_minor, simulated.currency)), 'unknown')) AS "where"
         FROM charges LEFT JOIN simulated_charges simulated ON simulated.id = charges.id
         WHERE charges.gateway = 'simulated' AND charges.status IN ('captured', 'refund_due', 'refunded')
           AND ((simulated.status, simulated.reference, simulated.amount_minor, simulated.currency)
@@ -42,8 +43,8 @@ INVARIANTS = (
         "the orders of a charge sum to it",
         "A charge is recorded with other orders or invoices than it is for.",
         """
-        SELECT format('charge %s of %s %s, orders: %s', charges.id, charges.amount_minor, charges.currency,
-                      coalesce(sum(paid.amount_minor)::text, 'none')) AS "where"
+        SELECT format('charge %s of %s, orders: %s', charges.id, money_text(charges.amount_minor, charges.currency),
+                      coalesce(money_text(sum(paid.amount_minor), charges.currency), 'none')) AS "where"
         FROM charges
         LEFT JOIN charge_orders paid ON paid.account_id = charges.account_id AND paid.charge_id = charges.id
         GROUP BY charges.account_id, charges.id

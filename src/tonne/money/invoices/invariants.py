@@ -57,9 +57,10 @@ INVARIANTS = (
         "the orders of an invoice match it",
         "An order was billed with another amount, currency or mode than it has, and had before it was reduced.",
         f"""
-        SELECT format('invoice %s: %s %s, order %s of account %s: %s %s', invoices.reference,
-                      billed.offset_minor + billed.fee_minor, invoices.currency, orders.id, orders.account_id,
-                      orders.total_cost_minor + orders.billing_adjustment_minor, orders.currency) AS "where"
+        SELECT format('invoice %s: %s, order %s of account %s: %s', invoices.reference,
+                      money_text(billed.offset_minor + billed.fee_minor, invoices.currency), orders.id,
+                      orders.account_id,
+                      money_text(orders.total_cost_minor + orders.billing_adjustment_minor, orders.currency)) AS "where"
         FROM invoices JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         JOIN orders ON orders.account_id = billed.account_id AND orders.id = billed.order_id
         LEFT JOIN {REDUCED} reduced ON reduced.account_id = orders.account_id AND reduced.order_id = orders.id
@@ -77,8 +78,10 @@ INVARIANTS = (
         "an invoice's total is the sum of its orders",
         "An invoice asks for more or less than its orders cost, or its credit notes do not fit its orders.",
         """
-        SELECT format('invoice %s: %s in total, %s of %s orders billed', invoices.reference, invoices.total_minor,
-                      sum(billed.total_minor), count(billed.order_id)) AS "where"
+        SELECT format('invoice %s: %s in total, %s of %s orders billed', invoices.reference,
+                      money_text(invoices.total_minor, invoices.currency),
+                      money_text(coalesce(sum(billed.total_minor), 0), invoices.currency), count(billed.order_id))
+               AS "where"
         FROM invoices JOIN tax_documents document ON document.id = invoices.id
         LEFT JOIN invoice_orders billed ON billed.invoice_id = invoices.id
         GROUP BY invoices.id, document.tax_minor
@@ -92,7 +95,8 @@ INVARIANTS = (
         "A cancelled invoice has no credit note, or an invoice was reduced by another amount than its credit notes.",
         """
         SELECT format('invoice %s is %s: %s credited, %s in %s credit notes', invoices.reference, invoices.status,
-                      invoices.credited_minor, coalesce(sum(note.total_minor), 0), count(note.id)) AS "where"
+                      money_text(invoices.credited_minor, invoices.currency),
+                      money_text(coalesce(sum(note.total_minor), 0), invoices.currency), count(note.id)) AS "where"
         FROM invoices
         LEFT JOIN credit_notes note ON note.invoice_id = invoices.id AND note.taken_back_by IS NULL
         GROUP BY invoices.id
@@ -106,17 +110,20 @@ INVARIANTS = (
         "Credit notes took more off an order than its invoice had, or the orders of a credit note do not sum to it.",
         """
         SELECT format('order %s of account %s: %s of %s credited', credited.order_id, credited.account_id,
-                      sum(credited.total_minor), billed.total_minor) AS "where"
+                      money_text(sum(credited.total_minor), note.currency),
+                      money_text(coalesce(billed.total_minor, 0), note.currency)) AS "where"
         FROM credit_note_orders credited JOIN credit_notes note ON note.id = credited.credit_note_id
         LEFT JOIN invoice_orders billed ON billed.invoice_id = note.invoice_id
           AND billed.account_id = credited.account_id AND billed.order_id = credited.order_id
         WHERE note.taken_back_by IS NULL
-        GROUP BY note.invoice_id, credited.account_id, credited.order_id, billed.total_minor, billed.cancelled
+        GROUP BY note.invoice_id, note.currency, credited.account_id, credited.order_id, billed.total_minor,
+                 billed.cancelled
         HAVING sum(credited.total_minor) > coalesce(billed.total_minor, 0)
             OR (billed.cancelled AND sum(credited.total_minor) <> billed.total_minor)
         UNION ALL
-        SELECT format('credit note %s: %s in total, %s of %s orders', note.reference, note.total_minor,
-                      coalesce(sum(credited.total_minor), 0), count(credited.order_id))
+        SELECT format('credit note %s: %s in total, %s of %s orders', note.reference,
+                      money_text(note.total_minor, note.currency),
+                      money_text(coalesce(sum(credited.total_minor), 0), note.currency), count(credited.order_id))
         FROM credit_notes note JOIN tax_documents document ON document.id = note.id
         LEFT JOIN credit_note_orders credited ON credited.credit_note_id = note.id
         GROUP BY note.id, document.tax_minor
@@ -140,8 +147,11 @@ INVARIANTS = (
         "orders that wait for an invoice are counted in their group",
         "A group of orders would be billed at the wrong time, or an order is billed and still waits.",
         """
-        SELECT format('group %s: %s orders, %s in total, but counted %s and %s', grouped.id, count(unbilled.order_id),
-                      coalesce(sum(unbilled.exact_cost), 0), grouped.order_count, grouped.exact_cost) AS "where"
+        -- An exact cost has six more decimals than money.
+        SELECT format('group %s: %s orders for %s %s, but counted %s for %s', grouped.id, count(unbilled.order_id),
+                      trim_scale(coalesce(sum(unbilled.exact_cost), 0) / 10::numeric ^ (6 + decimals_of(currency))),
+                      currency, grouped.order_count,
+                      trim_scale(grouped.exact_cost / 10::numeric ^ (6 + decimals_of(currency)))) AS "where"
         FROM billing_groups grouped LEFT JOIN unbilled_orders unbilled ON unbilled.group_id = grouped.id
         GROUP BY grouped.id
         HAVING (count(unbilled.order_id), coalesce(sum(unbilled.exact_cost), 0))
@@ -175,9 +185,10 @@ INVARIANTS = (
         "an order paid by card has one captured charge of its total",
         "An order was marked as paid without a captured charge, or with another amount.",
         f"""
-        SELECT format('order %s of account %s is %s and costs %s %s, captured: %s', orders.id, orders.account_id,
-                      orders.status, orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency,
-                      coalesce(captured.amount_minor || ' ' || captured.currency, 'nothing')) AS "where"
+        SELECT format('order %s of account %s is %s and costs %s, captured: %s', orders.id, orders.account_id,
+                      orders.status,
+                      money_text(orders.total_cost_minor + coalesce(orders.tax_minor, 0), orders.currency),
+                      coalesce(money_text(captured.amount_minor, captured.currency), 'nothing')) AS "where"
         FROM orders
         LEFT JOIN charges captured ON captured.account_id = orders.account_id AND captured.order_id = orders.id
                                   AND captured.status IN ('captured', 'refunded') AND NOT captured.is_surplus

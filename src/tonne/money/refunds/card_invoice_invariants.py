@@ -19,8 +19,10 @@ INVARIANTS = (
         "an invoice paid by card has one captured charge of its amount",
         "An invoice was settled by a card with another amount, or a charge was captured for an invoice that is unpaid.",
         """
-        SELECT format('charge %s captured %s, %s of it goes back, %s settled of %s', charge.id, charge.captured_minor,
-                      surplus.amount_minor, coalesce(paid.settled_minor, 0), paid.invoices) AS "where"
+        SELECT format('charge %s captured %s, %s of it goes back, %s settled of %s', charge.id,
+                      money_text(charge.captured_minor, charge.captured_currency),
+                      money_text(surplus.amount_minor, charge.captured_currency),
+                      money_text(coalesce(paid.settled_minor, 0), charge.currency), paid.invoices) AS "where"
         FROM charges charge
         CROSS JOIN LATERAL (
             SELECT sum(invoices.settled_minor) AS settled_minor, bool_or(invoices.status = 'open') AS is_open,

@@ -1,3 +1,5 @@
+"""What must hold of refunds and disputes, and of what two people approve together."""
+
 from tonne.platform.db.invariant import Invariant
 from tonne.selling.orders.window_store import REDUCED
 
@@ -22,7 +24,9 @@ INVARIANTS = (
         """
         SELECT format('charge %s of %s: %s captured, %s refunded, %s disputed', charges.id,
                       coalesce(charges.order_id, charges.invoice_id),
-                      charges.captured_minor, refunded.amount_minor, disputed.amount_minor) AS "where"
+                      money_text(coalesce(charges.captured_minor, 0), charges.currency),
+                      money_text(refunded.amount_minor, charges.currency),
+                      money_text(disputed.amount_minor, charges.currency)) AS "where"
         FROM charges
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(amount_minor), 0) AS amount_minor,
@@ -42,7 +46,8 @@ INVARIANTS = (
         "More is being returned by bank transfer than was paid for the order.",
         f"""
         SELECT format('order %s of account %s: %s paid, %s refunded', orders.id, orders.account_id,
-                      paid.amount_minor, refunded.amount_minor) AS "where"
+                      money_text(paid.amount_minor, orders.currency),
+                      money_text(refunded.amount_minor, orders.currency)) AS "where"
         FROM orders JOIN (
             SELECT account_id, order_id, sum(amount_minor) AS amount_minor FROM refunds
             WHERE method = 'bank' AND state IN ('approval', 'due', 'pending', 'succeeded')
@@ -63,7 +68,8 @@ INVARIANTS = (
         "The refunded amount that clients see differs from the refunds that succeeded.",
         """
         SELECT format('order %s of account %s: %s shown, %s refunded', orders.id, orders.account_id,
-                      orders.refunded_minor, coalesce(refunded.amount_minor, 0)) AS "where"
+                      money_text(orders.refunded_minor, orders.currency),
+                      money_text(coalesce(refunded.amount_minor, 0), orders.currency)) AS "where"
         FROM orders LEFT JOIN (
             SELECT account_id, order_id, sum(amount_minor) AS amount_minor FROM refunds
             WHERE state = 'succeeded' AND purpose NOT IN ('surplus', 'reduction')
@@ -95,13 +101,46 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "every dispute that was lost is credited, or its tax was decided to stay",
+        "A payment was lost, and no credit note says so: its tax stays booked, and nobody decided that it should.",
+        """
+        SELECT format('dispute %s, order %s: %s lost, %s of %s credited', disputes.id, orders.id,
+                      money_text(disputes.withdrawn_minor, disputes.currency),
+                      money_text(credited.minor, disputes.currency),
+                      money_text(billed.total_minor, disputes.currency)) AS "where"
+        FROM disputes
+        JOIN charges ON charges.account_id = disputes.account_id AND charges.id = disputes.charge_id
+        JOIN charge_orders paid ON paid.account_id = charges.account_id AND paid.charge_id = charges.id
+        JOIN orders ON orders.account_id = paid.account_id AND orders.id = paid.order_id
+        JOIN invoice_orders billed ON billed.account_id = orders.account_id AND billed.order_id = orders.id
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(part.total_minor), 0) AS minor
+            FROM credit_note_orders part JOIN credit_notes note ON note.id = part.credit_note_id
+            WHERE part.account_id = billed.account_id AND part.order_id = billed.order_id
+              AND note.invoice_id = billed.invoice_id AND note.taken_back_by IS NULL) credited
+        WHERE disputes.state = 'lost' AND disputes.withdrawn_minor > 0 AND NOT charges.is_surplus
+          AND orders.status NOT IN ('retiring', 'complete') AND credited.minor < billed.total_minor
+        UNION ALL
+        SELECT format('dispute %s: %s lost, the tax was decided to be credited', disputes.id,
+                      money_text(disputes.withdrawn_minor, disputes.currency))
+        FROM disputes
+        WHERE disputes.state = 'lost' AND disputes.tax_decision = 'credited' AND NOT EXISTS (
+            SELECT FROM charge_orders paid
+            JOIN credit_note_orders part ON part.account_id = paid.account_id AND part.order_id = paid.order_id
+            JOIN credit_notes note ON note.id = part.credit_note_id AND note.cause = 'dispute'
+            WHERE paid.account_id = disputes.account_id AND paid.charge_id = disputes.charge_id)
+        """,
+    ),
+    Invariant(
         "no more goes back for a reduction than it took off",
         "A refund or a credit note of an order that was reduced exceeds what was taken off it, or is another order's.",
         """
         SELECT format('reduction %s of order %s: %s taken off, %s refunded, %s credited', reduction.id,
-                      reduction.order_id, off.minor, coalesce(refund.amount_minor, 0), coalesce(note.total_minor, 0))
-               AS "where"
+                      reduction.order_id, money_text(off.minor, orders.currency),
+                      money_text(coalesce(refund.amount_minor, 0), orders.currency),
+                      money_text(coalesce(note.total_minor, 0), orders.currency)) AS "where"
         FROM order_reductions reduction
+        JOIN orders ON orders.account_id = reduction.account_id AND orders.id = reduction.order_id
         CROSS JOIN LATERAL (SELECT reduction.net_minor + coalesce(reduction.tax_minor, 0) AS minor) off
         LEFT JOIN refunds refund ON refund.account_id = reduction.account_id AND refund.id = reduction.refund_id
         LEFT JOIN credit_notes note ON note.refund_id = reduction.refund_id AND note.cause = 'reduction'
@@ -154,7 +193,8 @@ INVARIANTS = (
         """
         SELECT format('charge %s of %s is %s, %s of %s are refunded', charges.id,
                       coalesce(charges.order_id, charges.invoice_id),
-                      charges.status, refunded.amount_minor, charges.captured_minor) AS "where"
+                      charges.status, money_text(refunded.amount_minor, charges.captured_currency),
+                      money_text(charges.captured_minor, charges.captured_currency)) AS "where"
         FROM charges CROSS JOIN LATERAL (
             SELECT coalesce(sum(amount_minor), 0) AS amount_minor FROM refunds
             WHERE refunds.account_id = charges.account_id AND refunds.charge_id = charges.id AND state = 'succeeded'

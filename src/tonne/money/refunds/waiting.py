@@ -1,5 +1,6 @@
 """The queues of refunds, and what `tonne doctor` warns of."""
 
+from tonne.money.refunds.disputes.dispute_store import TAX_IS_OPEN
 from tonne.platform.db.queues import Topic, WaitingCheck, queue_of
 
 QUEUES = (queue_of("refunds", "refunds WHERE next_attempt_at IS NOT NULL ORDER BY next_attempt_at"),)
@@ -58,6 +59,18 @@ WAITING = (
         FROM disputes WHERE mode = 'live' AND state = 'opened' AND $1::timestamptz IS NOT NULL
         ORDER BY evidence_due NULLS LAST, id
         """,
+        topic=Topic.PAYMENTS,
+    ),
+    WaitingCheck(
+        "the tax of every live dispute that was lost is decided",
+        "A payment was lost after delivery. Whether its tax is still owed depends on the country: a person decides.",
+        "Decide on the page of the dispute in the operator's area: correct the tax, or keep it.",
+        f"""
+        SELECT format('dispute %s of %s: %s', id, coalesce('order ' || order_id, 'charge ' || charge_id),
+                      money_text(withdrawn_minor, currency)) AS "where"
+        FROM disputes WHERE mode = 'live' AND {TAX_IS_OPEN} AND $1::timestamptz IS NOT NULL
+        ORDER BY closed_at, id
+        """,  # noqa: S608 - a constant
         topic=Topic.PAYMENTS,
     ),
     WaitingCheck(

@@ -167,9 +167,10 @@ INVARIANTS = (
         "the totals of orders match the orders",
         "The sums that the overview shows are wrong: orders were written without the triggers that count them.",
         """
-        SELECT format('%s orders of organisation %s in %s mode, %s, %s: %s orders, %s g, %s cost, %s tax, %s refunded',
-                      status, organisation_id, mode, to_char(month, 'YYYY-MM'), currency, sum(orders), sum(grams),
-                      sum(cost_minor), sum(tax_minor), sum(refunded_minor)) || ' are not counted' AS "where"
+        SELECT format('%s orders of organisation %s in %s mode, %s: %s orders, %s g, %s cost, %s tax, %s refunded',
+                      status, organisation_id, mode, to_char(month, 'YYYY-MM'), sum(orders), sum(grams),
+                      money_text(sum(cost_minor), currency), money_text(sum(tax_minor), currency),
+                      money_text(sum(refunded_minor), currency)) || ' are not counted' AS "where"
         FROM (SELECT organisation_id, mode, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS month,
                      currency::text AS currency, status, count(*) AS orders, coalesce(sum(quantity_grams), 0) AS grams,
                      coalesce(sum(total_cost_minor + billing_adjustment_minor), 0) AS cost_minor,

@@ -1,5 +1,7 @@
 """The file for DATEV: the patterns that are published, and a transit account that ends at zero. No checker exists."""
 
+import csv
+import io
 import random
 import re
 from collections import Counter
@@ -14,6 +16,7 @@ from tests.support.clock import ManualClock
 from tests.support.world import TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.books.chart import Office, import_chart, require_chart
+from tonne.money.accounting.books.check_month import check_month
 from tonne.money.accounting.books.errors import ChartIncomplete
 from tonne.money.accounting.books.files import FILES
 from tonne.money.accounting.journal.read_journal import month_period, sum_turnover
@@ -24,7 +27,7 @@ from tonne.platform.values.context import Mode
 # Text in quotes with doubled quotes, or a number, or nothing.
 HEAD = re.compile(
     r'"EXTF";700;21;"Buchungsstapel";13;\d{17};;"RE";"";"";1001;7;\d{8};4;\d{8};\d{8};"Tonne \d{4}-\d\d";"";1;0;0;'
-    r'"EUR";;"";;;"";;;"";""\r\n'
+    r'"CHF";;"";;;"";;;"";""\r\n'
 )
 ROW = re.compile(
     r'(?P<amount>\d{1,10},\d\d);"(?P<side>[SH])";"(?P<currency>[A-Z]{3})";;;;(?P<account>\d{4});(?P<contra>\d{4});""'
@@ -45,15 +48,26 @@ async def test_a_batch_of_bookings_balances_on_its_transit_account(
     async with month.database.transaction() as tx:
         with pytest.raises(ChartIncomplete, match="There is no chart"):
             await require_chart(tx, period)
+        check = await check_month(tx, period, clock.now)
+        assert "never has a file for DATEV" in " ".join(check.warnings)
         gap = b"".join(line for line in content.splitlines(keepends=True) if b"Card-Clearing" not in line)
         await import_chart(tx, SheetFile("chart.csv", gap), Office(1001, 7), by=by)
         with pytest.raises(ChartIncomplete, match=r"no number for Assets:Card-Clearing\."):
             await require_chart(tx, period)
+        for name_ in ("journal.csv", "journal.beancount"):
+            with pytest.raises(ChartIncomplete, match=r"no number for Assets:Card-Clearing\."):
+                _ = [part async for part in FILES[name_].write(tx, period)]
+        check = await check_month(tx, period, clock.now)
+        assert any("no number for Assets:Card-Clearing. Import a complete one" in each for each in check.refusals)
         wrong = content.replace(b"Assets:Bank", b"Assets:Sofa").replace(b"3806", b"38").replace(b"1776", b"x")
         with pytest.raises(SheetInvalid):
             await import_chart(tx, SheetFile("chart.csv", wrong), Office(1001, 7), by=by)
-        await import_chart(tx, SheetFile("chart.csv", content), Office(1001, 7), by=by)
+        await import_chart(tx, SheetFile("chart.csv", content), Office(1001, 7, currency="CHF"), by=by)
         chart = await require_chart(tx, period)
+        assert (await check_month(tx, period, clock.now)).warnings == []
+        journal = "".join([part async for part in FILES["journal.csv"].write(tx, period)])
+        for line in csv.DictReader(io.StringIO(journal)):
+            assert line["number"] == chart.number(line["account"], line["tax_code"])
         text = "".join([part async for part in FILES["datev.csv"].write(tx, period)])
         totals = {chart.line(each.account, each.tax_code).number: each for each in await sum_turnover(tx, period)}
     head, titles, *rows = text.splitlines(keepends=True)

@@ -5,6 +5,7 @@ import io
 from datetime import date
 
 from beancount import loader
+from beancount.core.data import Open
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +83,18 @@ def test_an_entry_says_when_it_happened_and_what_it_corrects() -> None:
     assert "  Liabilities:Tax:DE-S-19  -0.05 EUR" in text
     _, errors, _ = loader.load_string(text)
     assert errors == []
+
+
+def test_accounts_have_the_numbers_of_a_chart() -> None:
+    numbers = {(str(LedgerAccount.BANK), ""): "1800", (str(LedgerAccount.TAX), "DE-S-19"): "3806"}
+    postings = (Posting(LedgerAccount.BANK, "EUR", 5), Posting(LedgerAccount.TAX, "EUR", -5, "DE-S-19"))
+    text = csv_head() + csv_entry(entry(*postings), lambda account, code: numbers[account, code])
+    assert [row["number"] for row in csv.DictReader(io.StringIO(text))] == ["1800", "3806"]
+    head = beancount_head(date(2026, 11, 1), {"DE-S-19"}, lambda account, code: numbers.get((account, code)))
+    entries, errors, _ = loader.load_string(head + beancount_entry(entry(*postings)))
+    assert errors == []
+    found = {each.account: each.meta.get("number") for each in entries if isinstance(each, Open)}
+    assert (found["Assets:Bank"], found["Liabilities:Tax:DE-S-19"], found["Assets:Credits"]) == ("1800", "3806", None)
 
 
 def test_the_documentation_lists_all_accounts() -> None:

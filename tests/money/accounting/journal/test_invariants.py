@@ -14,13 +14,14 @@ from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.sources import SOURCES, TABLE_OF_KIND
 from tonne.platform.db.database import Database
 
-TAXED, _BALANCED, POSTED, TOTALS, HOME, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)
+REOPENED, TAXED, _BALANCED, POSTED, TOTALS, HOME, BAD_DEBTS, DEFERRED = (invariant.name for invariant in INVARIANTS)
 
 
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
         ("UPDATE tax_documents SET tax_minor = tax_minor - 1 WHERE tax_minor > 0", TAXED),
+        ("UPDATE tax_documents SET tax_lines = jsonb_build_object('FR-S-20', tax_minor) WHERE tax_minor > 0", TAXED),
         ("UPDATE invoices SET written_off_at = created_at", BAD_DEBTS),
         ("UPDATE tax_documents SET total_minor = total_minor + 1 WHERE kind = 'invoice'", DEFERRED),
     ],
@@ -35,6 +36,29 @@ async def test_books_that_contradict_each_other_are_reported(
     assert await month.breaches() == {}
     await month.execute(statement)
     assert name in await month.breaches()
+
+
+# By a command line, which needs two approvals.
+REOPEN = """
+INSERT INTO closed_months (id, mode, month, closed_at, closed_by, known_until, balances, number_ranges, reopen_reason,
+                           reopen_requested_by, reopen_requested_at, reopened_at)
+VALUES ('mon_1', 'live', '2025-01-01', now(), 'user:usr_1', now(), '[]', '[]', 'x', 'cli:root@host', now(), now())
+"""
+APPROVE = """
+INSERT INTO approvals (kind, subject_id, digest, requested_by, approved_by, session_id, factor, at)
+VALUES ('reopening', 'mon_1', sha256('x'), 'cli:root@host', $1, 's', 'token', now())
+"""
+
+
+async def test_a_month_that_was_reopened_without_approvals_is_reported(
+    services: Services, world: World, clock: ManualClock
+) -> None:
+    month = Month(services, world, clock, random.Random(1))  # noqa: S311 - repeatable on purpose
+    await month.execute(REOPEN)
+    for user in ("user:usr_1", "user:usr_2"):
+        assert await month.breaches() == {REOPENED: ["live 2025-01, requested by cli:root@host"]}
+        await month.execute(APPROVE, user)
+    assert await month.breaches() == {}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tonne.apps.wiring.app import Services
 from tonne.money.accounting.books.files import FILES
 from tonne.money.accounting.journal.model import LedgerAccount as To
 from tonne.money.accounting.journal.read_journal import month_period, sum_turnover
+from tonne.money.accounting.reports.sales_list import TOTAL
 from tonne.money.invoices.credit_notes.credit_note import CreditCause
 from tonne.money.invoices.credit_notes.issue_credit_note import credit_order
 from tonne.platform.settings.settings import Settings
@@ -56,7 +57,7 @@ async def listed(debts: Debts, month: int) -> list[str]:
     period = month_period(Mode.LIVE, debts.clock.now.date().replace(month=month, day=1))
     async with debts.database.snapshot() as tx:
         text = "".join([each async for each in FILES["sales.csv"].write(tx, period)])
-    return [row["tax_point"] for row in csv.DictReader(io.StringIO(text))]
+    return [row["tax_point"] for row in csv.DictReader(io.StringIO(text)) if row["document"] != TOTAL]
 
 
 async def credit(debts: Debts, order: Order, minor: int) -> None:

@@ -20,6 +20,7 @@ from tonne.platform.web.render import see_other
 from tonne.selling.accounts.tax.tax_rates import import_tax_rates, list_tax_rates, rates_as_of
 from tonne.selling.catalogue.imports.ecb_rates import EcbFileInvalid, read_ecb_rates
 from tonne.selling.catalogue.prices.reference_rates import (
+    EURO,
     MAX_AGE,
     home_currency_of,
     list_newest_rates,
@@ -66,7 +67,7 @@ class BooksPage(ConfirmedPage, frozen=True):
         consultant = _number(form, "consultant", 9_999_999)
         client = _number(form, "client", 99_999)
         year_begins = _number(form, "year_begins", 12)
-        office = Office(consultant, client, year_begins)
+        office = Office(consultant, client, year_begins, home_currency_of(self.settings) or EURO)
         return await self._import(viewer, form, "chart", lambda tx, file, by: import_chart(tx, file, office, by=by))
 
     async def tax_rates(self, viewer: OperatorViewer, form: Form) -> Response:

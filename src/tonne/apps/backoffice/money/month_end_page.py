@@ -9,7 +9,6 @@ from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
 from tonne.apps.lookup.doctor.doctor_run_store import find_last_run
 from tonne.money.accounting.books import open_points
-from tonne.money.accounting.books.chart import require_chart
 from tonne.money.accounting.books.check_month import check_month
 from tonne.money.accounting.books.close_month import approve_reopening, close_month, request_reopening
 from tonne.money.accounting.books.errors import ChartIncomplete
@@ -105,12 +104,12 @@ class MonthEndPage(ConfirmedPage, frozen=True):
         if name not in FILES:
             raise DashboardPageNotFound
         file, period = FILES[name], read_journal.month_period(viewer.mode, month)
-        if name == "datev.csv":
+        if file.check is not None:
             try:
-                await self.database.run(require_chart, period)
+                await self.database.run(file.check, period)
             except ChartIncomplete as error:
                 form = Form()
-                form.fail("", error.message)
+                form.fail("", str(error))
                 return await self._page(viewer, month, form)
         shown = file_name(name, period)
         headers = {"Content-Disposition": f'attachment; filename="{shown}"', "Cache-Control": "private, no-store"}

@@ -18,6 +18,7 @@ from tonne.money.accounting.books.month_store import ClosedMonth, list_closed
 from tonne.money.accounting.journal.read_journal import month_period
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, utc_now
+from tonne.selling.catalogue.prices.reference_rates import EURO, home_currency_of
 from tonne.selling.users.approvals import Approver
 
 _MONTHS: tuple[ValueColumn[ClosedMonth], ...] = (
@@ -41,8 +42,8 @@ def books() -> None:
 def check(month: datetime, mode: Mode) -> None:
     """Say what a MONTH needs before it can be closed."""
     found = run_in_transaction(check_month, month_period(mode, month.date()), utc_now())
-    for refusal in found.refusals:
-        click.echo(refusal)
+    for said in (*found.refusals, *found.warnings):
+        click.echo(said)
     if found.refusals:
         raise SystemExit(1)
     click.echo(f"{month:%Y-%m} is closed." if found.closed else f"{month:%Y-%m} can be closed.")
@@ -126,7 +127,7 @@ def export(month: datetime, name: str, mode: Mode, output: Path | None) -> None:
 
 @books.group("chart")
 def chart() -> None:
-    """The chart of accounts of your accountant, for DATEV."""
+    """The chart of accounts of your accountant."""
 
 
 @chart.command("import")
@@ -141,9 +142,9 @@ def import_(file: Path, consultant: int, client: int, year_begins: int) -> None:
     month keeps its chart. Examples are in docs/charts: your adviser knows the right numbers.
     """
     with reported_errors():
-        lines = run_in_transaction(
-            import_chart, read_file(file), Office(consultant, client, year_begins), by=ACTOR.now()
-        )
+        currency = home_currency_of(settings_from_environment()) or EURO
+        office = Office(consultant, client, year_begins, currency)
+        lines = run_in_transaction(import_chart, read_file(file), office, by=ACTOR.now())
     click.echo(f"{len(lines)} accounts imported.")
 
 

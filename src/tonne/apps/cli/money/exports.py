@@ -1,7 +1,7 @@
 """tonne export"""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,6 +13,7 @@ import click
 from tonne.apps.cli.database import run_in_snapshot
 from tonne.apps.cli.output import MoneyColumn, Output, ValueColumn, output_options
 from tonne.apps.cli.parameters import MODE, EnumChoice, creating
+from tonne.money.accounting.books.chart import find_numbers
 from tonne.money.accounting.journal import read_journal
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
 from tonne.money.accounting.journal.model import JournalEntry, Posting
@@ -24,12 +25,6 @@ from tonne.platform.values.context import Mode
 class JournalFormat(StrEnum):
     CSV = "csv"
     BEANCOUNT = "beancount"
-
-
-WRITERS: dict[JournalFormat, Callable[[JournalEntry], str]] = {
-    JournalFormat.CSV: csv_entry,
-    JournalFormat.BEANCOUNT: beancount_entry,
-}
 
 
 class _Month(click.ParamType[datetime]):
@@ -78,24 +73,31 @@ def journal(month: datetime, mode: Mode, format_: JournalFormat, opening_balance
 
     async def work(tx: Connection) -> int:
         count, days = 0, (period.end - period.start).days
+        chart = await find_numbers(tx, period, since=read_journal.BEGINNING)
+
+        def text_of(entry: JournalEntry) -> str:
+            if format_ is JournalFormat.CSV:
+                return csv_entry(entry, None if chart is None else chart.number)
+            return beancount_entry(entry)
+
         with opened(output) as stream:
             if format_ is JournalFormat.CSV:
                 stream.write(csv_head())
             else:
                 until = read_journal.Period(mode, read_journal.BEGINNING, period.end)
                 codes = {each.tax_code for each in await read_journal.sum_turnover(tx, until)}
-                stream.write(beancount_head(month.date(), codes - {""}))
+                stream.write(beancount_head(month.date(), codes - {""}, None if chart is None else chart.find_number))
             if opening_balances and (
                 opening := await read_journal.read_opening(
                     tx, read_journal.Period(period.mode, read_journal.BEGINNING, month)
                 )
             ):
-                stream.write(WRITERS[format_](opening))
+                stream.write(text_of(opening))
             # A bar would be drawn between the entries on a terminal.
             with progress("Writing the journal", days if output else 0) as advance:
                 day = 0
                 async for entry in read_journal.read_entries_any_account(tx, period):
-                    stream.write(WRITERS[format_](entry))
+                    stream.write(text_of(entry))
                     count += 1
                     if entry.booked_on.day > day:
                         advance(entry.booked_on.day - day)

@@ -42,6 +42,7 @@ from tonne.platform.settings.load_settings import load_settings
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 from tonne.selling.orders.invariants import INVARIANTS as ORDERS
+from tonne.selling.users.invariants import INVARIANTS as GUARDED
 from tonne.supply.certificates.credentials.invariants import INVARIANTS as CREDENTIALS
 from tonne.supply.certificates.proofs.log_invariants import INVARIANTS as LOG
 from tonne.supply.registries.invariants import INVARIANTS as REGISTRIES
@@ -51,7 +52,7 @@ from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY
 
 T = TypeVar("T")
 ALL_INVARIANTS = (
-    *(*EVENTS, *ORDERS, *PAYMENTS, *TRANSFERS, *INVOICES, *CARD_INVOICES, *REFUNDS, *MATCHES, *CHECKOUTS),
+    *(*EVENTS, *GUARDED, *ORDERS, *PAYMENTS, *TRANSFERS, *INVOICES, *CARD_INVOICES, *REFUNDS, *MATCHES, *CHECKOUTS),
     *(*LOG, *RETIREMENTS, *REGISTRIES, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
 )
 SECRETS = "all secrets can be opened"

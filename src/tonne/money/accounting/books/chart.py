@@ -1,6 +1,6 @@
 """The chart of accounts of an accountant: which number each account of the journal has there."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, ClassVar
@@ -41,6 +41,8 @@ class Chart(Struct, frozen=True, kw_only=True):
     client: int
     account_length: int
     year_begins: int
+    # Of the seller's country: in others, amounts have their value in it.
+    currency: str
     lines: tuple[ChartLine, ...]
 
     def find(self, account: str, tax_code: str) -> ChartLine | None:
@@ -53,6 +55,19 @@ class Chart(Struct, frozen=True, kw_only=True):
         if (found := self.find(account, tax_code)) is None:
             raise ChartIncomplete(f"The chart of accounts has no number for {_name(account, tax_code)}.")
         return found
+
+    def number(self, account: str, tax_code: str) -> str:
+        return self.line(account, tax_code).number
+
+    def find_number(self, account: str, tax_code: str) -> str | None:
+        found = self.find(account, tax_code)
+        return None if found is None else found.number
+
+    def require(self, needed: Iterable[tuple[str, str]]) -> None:
+        """Raises ChartIncomplete with every gap among these accounts and tax codes."""
+        missing = dict.fromkeys(_name(*each) for each in needed if self.find(*each) is None)
+        if missing:
+            raise ChartIncomplete(f"The chart of accounts has no number for {', '.join(missing)}.")
 
 
 def _name(account: str, tax_code: str) -> str:
@@ -88,11 +103,12 @@ class Office(Struct, frozen=True):
     consultant: int
     client: int
     year_begins: int = 1
+    currency: str = "EUR"
 
 
 INSERT_CHART = """
-INSERT INTO ledger_charts (imported_at, imported_by, consultant, client, account_length, year_begins, lines)
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb)
+INSERT INTO ledger_charts (imported_at, imported_by, consultant, client, account_length, year_begins, currency, lines)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8::jsonb)
 """
 
 
@@ -103,7 +119,7 @@ async def import_chart(tx: Connection, file: SheetFile, office: Office, *, by: B
         raise SheetInvalid(sheet.errors)
     lines = [ChartLine(row.account, row.tax_code or "", row.number, row.name, row.bu_key or "") for row in sheet.rows]
     length = min((len(line.number) for line in lines), default=4)
-    values = (by.at, str(by.actor), office.consultant, office.client, length, office.year_begins)
+    values = (by.at, str(by.actor), office.consultant, office.client, length, office.year_begins, office.currency)
     await tx.execute(INSERT_CHART, *values, msgspec.json.encode(lines).decode())
     await audit.record(tx, None, "chart.imported", by=by, subject_id=file.name)
     return lines
@@ -111,7 +127,8 @@ async def import_chart(tx: Connection, file: SheetFile, office: Office, *, by: B
 
 # The chart of a closed month is the one that it was closed with.
 FIND_CHART = """
-SELECT id, imported_at, imported_by, consultant, client, account_length, year_begins, lines::text AS lines
+SELECT id, imported_at, imported_by, consultant, client, account_length, year_begins, currency,
+       lines::text AS lines
 FROM ledger_charts
 WHERE $1::timestamptz IS NULL OR imported_at < $1 ORDER BY id DESC LIMIT 1
 """
@@ -125,14 +142,25 @@ async def find_chart(connection: Connection, before: datetime | None = None) -> 
     return Chart(**{**row, "lines": msgspec.json.decode(row["lines"], type=tuple[ChartLine, ...])})
 
 
-async def require_chart(tx: Connection, period: Period) -> Chart:
-    """That of the month, if it has a number for all that is booked. Raises ChartIncomplete with every gap."""
+async def find_numbers(
+    tx: Connection, period: Period, *, since: datetime | None = None, also: Sequence[tuple[str, str]] = ()
+) -> Chart | None:
+    """The chart of the month, if there is one.
+
+    Raises ChartIncomplete with every account of `also`, or in which something is booked in the month or since then,
+    that has no number.
+    """
     closed = await find_closed(tx, period.mode, period.start.date())
     chart = await find_chart(tx, None if closed is None else closed.closed_at)
+    if chart is not None:
+        booked = await sum_turnover(tx, Period(period.mode, since or period.start, period.end))
+        chart.require([*also, *((each.account, each.tax_code) for each in booked)])
+    return chart
+
+
+async def require_chart(tx: Connection, period: Period) -> Chart:
+    """For DATEV: with the transit account. Raises ChartIncomplete."""
+    chart = await find_numbers(tx, period, also=[(TRANSIT, "")])
     if chart is None:
         raise ChartIncomplete("There is no chart of accounts: import one with `tonne books chart import`.")
-    needed = [(TRANSIT, ""), *((each.account, each.tax_code) for each in await sum_turnover(tx, period))]
-    missing = dict.fromkeys(_name(*each) for each in needed if chart.find(*each) is None)
-    if missing:
-        raise ChartIncomplete(f"The chart of accounts has no number for {', '.join(missing)}.")
     return chart

@@ -5,9 +5,13 @@ from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
+from tonne.money.accounting.books.chart import TRANSIT, find_numbers
+from tonne.money.accounting.books.errors import ChartIncomplete
 from tonne.money.accounting.books.month_store import ClosedMonth, find_closed, find_open_before
 from tonne.money.accounting.books.revalue import find_revaluations, missing_rates
-from tonne.money.accounting.journal.read_journal import Period, count_due
+from tonne.money.accounting.journal.model import LedgerAccount
+from tonne.money.accounting.journal.read_journal import BEGINNING, Period, count_due
+from tonne.money.accounting.journal.sales import taxes_of
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
 
@@ -50,6 +54,17 @@ class MonthCheck(Struct, frozen=True):
     due: int
     # Currencies whose balances cannot be converted at the end of the month.
     without_rate: Sequence[str] = ()
+    # What is missing in the chart of accounts, if there is one.
+    has_chart: bool = True
+    chart_gap: str = ""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the month lacks for ever once it is closed."""
+        if self.has_chart or self.closed is not None:
+            return []
+        without = "A month that is closed without one never has a file for DATEV"
+        return [f"There is no chart of accounts. {without}: import it on Settings, Books, or go on without."]
 
     @property
     def refusals(self) -> list[str]:
@@ -70,11 +85,17 @@ class MonthCheck(Struct, frozen=True):
                 f"There is no exchange rate of the last days of the month for {', '.join(self.without_rate)}: import "
                 "it on Settings, Books."
             )
+        if self.chart_gap and self.closed is None:
+            found.append(f"{self.chart_gap} Import a complete one: a closed month keeps its chart.")
         return found
 
 
 async def check_month(connection: Connection, period: Period, now: datetime) -> MonthCheck:
-    month = period.start.date()
+    month, chart_gap = period.start.date(), ""
+    try:
+        has_chart = await find_numbers(connection, period, since=BEGINNING, also=[(TRANSIT, "")]) is not None
+    except ChartIncomplete as error:
+        has_chart, chart_gap = True, str(error)
     return MonthCheck(
         period=period,
         closed=await find_closed(connection, period.mode, month),
@@ -84,6 +105,8 @@ async def check_month(connection: Connection, period: Period, now: datetime) -> 
         taxes=await sum_taxes_any_account(connection, period),
         due=await count_due(connection),
         without_rate=missing_rates(await find_revaluations(connection, period)),
+        has_chart=has_chart,
+        chart_gap=chart_gap,
     )
 
 
@@ -105,28 +128,22 @@ async def list_without_document_any_account(connection: Connection, period: Peri
     return [row["order_id"] for row in rows]
 
 
-SUM_TAXES = """
+SUM_TAXES = f"""
 SELECT currency, tax_code, coalesce(sum(documents_minor), 0)::bigint AS documents_minor,
        coalesce(sum(booked_minor), 0)::bigint AS booked_minor
-FROM (SELECT document.currency::text AS currency, line.tax_code,
+FROM (SELECT document.currency::text AS currency, line.code AS tax_code,
              CASE document.kind WHEN 'credit_note' THEN -line.minor ELSE line.minor END AS documents_minor,
              0 AS booked_minor
       FROM tax_documents document
-      CROSS JOIN LATERAL (
-          SELECT each.key AS tax_code, each.value::bigint AS minor
-          FROM jsonb_each_text(document.tax_lines) AS each (key, value)
-          UNION ALL
-          SELECT '', document.tax_minor - coalesce(sum(each.value::bigint), 0)
-          FROM jsonb_each_text(document.tax_lines) AS each (key, value)
-      ) AS line
+      CROSS JOIN LATERAL {taxes_of("document")} AS line
       WHERE document.mode = $1 AND document.issued_on >= $2 AND document.issued_on < $3
       UNION ALL
       SELECT currency, tax_code, 0, credit_minor - debit_minor FROM ledger_totals
       WHERE mode = $1 AND month >= $2 AND month < $3
-        AND account IN ('Liabilities:Tax', 'Liabilities:Tax-Not-Due')) AS tax
+        AND account IN ('{LedgerAccount.TAX}', '{LedgerAccount.TAX_NOT_DUE}')) AS tax
 GROUP BY currency, tax_code HAVING sum(documents_minor) <> 0 OR sum(booked_minor) <> 0
 ORDER BY currency, tax_code COLLATE "C"
-"""
+"""  # noqa: S608 - our own constants
 
 
 async def sum_taxes_any_account(connection: Connection, period: Period) -> list[TaxSum]:

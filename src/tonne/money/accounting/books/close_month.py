@@ -125,7 +125,7 @@ class WriteDigests(RowJob, frozen=True):
             period = month_period(month.mode, month.month)
             digests = dict[str, str]()
             for name, file in FILES.items():
-                # Without a complete chart of accounts there is no file for DATEV.
+                # Without a chart of accounts there is no file for DATEV.
                 with contextlib.suppress(ChartIncomplete):
                     digests |= {name: await digest_of(tx, file, period)} if file.is_final else {}
         await self.database.commit(set_digests, month, digests)

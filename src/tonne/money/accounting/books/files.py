@@ -1,12 +1,15 @@
 """The files of a month for an accountant, from stored rows: those of a closed month always have the same bytes."""
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
+from tonne.money.accounting.books.chart import Chart, find_numbers, require_chart
 from tonne.money.accounting.books.datev import ENCODING, datev_csv
 from tonne.money.accounting.books.month_store import find_closed
 from tonne.money.accounting.journal.export import beancount_entry, beancount_head, csv_entry, csv_head
+from tonne.money.accounting.journal.model import TAX_ACCOUNTS
 from tonne.money.accounting.journal.read_journal import (
     BEGINNING,
     Period,
@@ -15,7 +18,7 @@ from tonne.money.accounting.journal.read_journal import (
     sum_turnover,
 )
 from tonne.money.accounting.reports.oss_report import oss_csv
-from tonne.money.accounting.reports.sales_list import read_sales_any_account, sales_head, sales_rows
+from tonne.money.accounting.reports.sales_list import SalesText, read_sales_any_account, sales_head
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.values.amounts import format_money
@@ -29,6 +32,8 @@ class BookFile(NamedTuple):
     about: str
     write: Callable[[Connection, Period], Text]
     encoding: str = "utf-8"
+    # Raises ChartIncomplete before the first line, as `write` does.
+    check: Callable[[Connection, Period], Awaitable[object]] | None = None
     # Whether a closed month has nothing that may change it. An exchange rate may be imported later.
     is_final: bool = True
 
@@ -38,15 +43,25 @@ class BookFile(NamedTuple):
 
 
 async def journal_csv(tx: Connection, period: Period) -> Text:
+    """With the numbers of the chart, if there is one. Raises ChartIncomplete before the first line."""
+    chart = await find_numbers(tx, period)
     yield csv_head()
     async for entry in read_entries_any_account(tx, period):
-        yield csv_entry(entry)
+        yield csv_entry(entry, None if chart is None else chart.number)
+
+
+async def numbers_from_beginning(tx: Connection, period: Period) -> Chart | None:
+    """The chart of the month, which also has the accounts of the opening balances. Raises ChartIncomplete."""
+    return await find_numbers(tx, period, since=BEGINNING)
 
 
 async def journal_beancount(tx: Connection, period: Period) -> Text:
-    """Begins with the balances before the month, so that the text is complete by itself."""
+    """Begins with the balances before the month, so that the text is complete by itself. Raises ChartIncomplete."""
+    chart = await numbers_from_beginning(tx, period)
     until = await sum_turnover(tx, Period(period.mode, BEGINNING, period.end))
-    yield beancount_head(period.start.date(), {each.tax_code for each in until} - {""})
+    yield beancount_head(
+        period.start.date(), {each.tax_code for each in until} - {""}, None if chart is None else chart.find_number
+    )
     opening = await read_opening(tx, Period(period.mode, BEGINNING, period.start))
     if opening is not None:
         yield beancount_entry(opening)
@@ -70,9 +85,14 @@ async def sales_csv(tx: Connection, period: Period) -> Text:
     yield sales_head()
     closed = await find_closed(tx, period.mode, period.start.date())
     known_until = None if closed is None else closed.known_until
+    sales, booked = SalesText(), Counter[tuple[str, str]]()
     async for batch in read_sales_any_account(tx, period.mode, *period.days, known_until):
         for document in batch:
-            yield sales_rows(document)
+            yield sales.rows(document)
+    for each in await sum_turnover(tx, period):
+        if each.account in TAX_ACCOUNTS:
+            booked[each.currency, each.tax_code] -= each.balance_minor
+    yield sales.totals(booked)
 
 
 async def _oss(tx: Connection, period: Period) -> Text:
@@ -81,8 +101,16 @@ async def _oss(tx: Connection, period: Period) -> Text:
 
 
 FILES = {
-    "journal.csv": BookFile("text/csv", "Journal, CSV", "double entry, one row per posting", journal_csv),
-    "journal.beancount": BookFile("text/plain", "Journal, beancount", "with the opening balances", journal_beancount),
+    "journal.csv": BookFile(
+        "text/csv", "Journal, CSV", "double entry, one row per posting", journal_csv, check=find_numbers
+    ),
+    "journal.beancount": BookFile(
+        "text/plain",
+        "Journal, beancount",
+        "with the opening balances",
+        journal_beancount,
+        check=numbers_from_beginning,
+    ),
     "balances.csv": BookFile(
         "text/csv",
         "Balances, CSV",
@@ -92,7 +120,7 @@ FILES = {
     "sales.csv": BookFile(
         "text/csv",
         "Sales and tax, CSV",
-        "invoices and credit notes of the month, by treatment and rate of tax",
+        "invoices and credit notes of the month, by treatment and rate of tax, with the tax in the books",
         sales_csv,
     ),
     "oss.csv": BookFile(
@@ -102,7 +130,12 @@ FILES = {
         _oss,
     ),
     "datev.csv": BookFile(
-        "text/csv", "DATEV", "sums of each day by the numbers of your chart; not tried with DATEV", datev_csv, ENCODING
+        "text/csv",
+        "DATEV",
+        "sums of each day by the numbers of your chart; not tried with DATEV",
+        datev_csv,
+        ENCODING,
+        require_chart,
     ),
 }
 

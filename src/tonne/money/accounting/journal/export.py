@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
 
 from tonne.money.accounting.journal.model import TAX_ACCOUNTS, JournalEntry, LedgerAccount, Posting
@@ -13,14 +13,17 @@ CSV_HEAD = (
     *("date", "entry", "kind", "account", "tax_code", "currency", "debit", "credit"),
     *("home_currency", "home_amount"),
     *("subject", "organisation_id", "description", "happened_on", "corrects"),
+    "number",
 )
+# That of an account and a tax code in the chart of the accountant.
+NumberOf = Callable[[str, str], str]
 
 
 def csv_head() -> str:
     return _csv([CSV_HEAD])
 
 
-def csv_entry(entry: JournalEntry) -> str:
+def csv_entry(entry: JournalEntry, number_of: NumberOf | None = None) -> str:
     """One row per posting. Only text of others can be a formula: accounts, currencies and amounts are our own."""
     before = entry.booked_on.isoformat(), escape_formula(entry.name), entry.kind
     happened_on = "" if entry.happened_on is None else entry.happened_on.isoformat()
@@ -30,6 +33,7 @@ def csv_entry(entry: JournalEntry) -> str:
             *(*before, posting.account, posting.tax_code or "", posting.currency, *_debit_and_credit(posting)),
             *(posting.home_currency or "", posting.home_text, *after),
             *(happened_on, escape_formula(entry.corrects)),
+            "" if number_of is None else number_of(posting.account, posting.tax_code or ""),
         )
         for posting in entry.postings
     )
@@ -49,10 +53,17 @@ def _csv(rows: Iterable[Iterable[str]]) -> str:
     return stream.getvalue()
 
 
-def beancount_head(opened_on: date, tax_codes: Iterable[str] = ()) -> str:
-    """Opens all accounts, so that the text is complete by itself."""
-    of_codes = [f"{account}:{code}" for account in TAX_ACCOUNTS for code in sorted(tax_codes)]
-    lines = ['option "title" "Tonne"', *(f"{opened_on} open {account}" for account in (*LedgerAccount, *of_codes))]
+def beancount_head(
+    opened_on: date, tax_codes: Iterable[str] = (), number_of: Callable[[str, str], str | None] | None = None
+) -> str:
+    """Opens all accounts, so that the text is complete by itself. Their numbers are metadata."""
+    accounts = [*((account, "") for account in LedgerAccount)]
+    accounts += [(account, code) for account in TAX_ACCOUNTS for code in sorted(tax_codes)]
+    lines = ['option "title" "Tonne"']
+    for account, code in accounts:
+        lines.append(f"{opened_on} open {account}:{code}" if code else f"{opened_on} open {account}")
+        if number_of is not None and (number := number_of(account, code)):
+            lines.append(f'  number: "{number}"')
     return "\n".join(lines) + "\n\n"
 
 

@@ -1,6 +1,7 @@
 """What must hold in the books."""
 
 from tonne.money.accounting.journal.model import LedgerAccount
+from tonne.money.accounting.journal.sales import taxes_of
 from tonne.money.accounting.journal.sources import TABLE_OF_KIND, all_postings
 from tonne.platform.db.invariant import Invariant, SharedScan
 
@@ -43,23 +44,36 @@ _BOOKS = SharedScan(f"""
 
 INVARIANTS = (
     Invariant(
+        "a month that was reopened was approved by other people",
+        "A closed month was opened again without the approvals that this needs: its books may have changed.",
+        """
+        SELECT format('%s %s, requested by %s', mode, to_char(month, 'YYYY-MM'), reopen_requested_by) AS "where"
+        FROM closed_months
+        WHERE reopened_at IS NOT NULL AND NOT EXISTS (
+            SELECT FROM approvals WHERE approvals.kind = 'reopening' AND approvals.subject_id = closed_months.id
+            GROUP BY approvals.digest
+            HAVING count(DISTINCT approvals.approved_by)
+                   >= CASE WHEN starts_with(reopen_requested_by, 'cli:') THEN 2 ELSE 1 END)
+        """,
+    ),
+    Invariant(
         "the tax in the books is that of the documents",
         "In a month the change of the tax account differs from the tax of the documents of that month: the list of "
         "sales and the books contradict each other.",
         f"""
-        SELECT format('%s %s: %s', mode, to_char(month, 'YYYY-MM'), money_text(sum(minor)::bigint, currency))
-               AS "where"
-        FROM (SELECT entry.mode, date_trunc('month', entry.event_at AT TIME ZONE 'UTC') AS month, posting.currency,
-                     posting.amount_minor AS minor
+        SELECT format('%s %s %s: %s', mode, to_char(month, 'YYYY-MM'), coalesce(nullif(tax_code, ''), 'without a code'),
+                      money_text(sum(minor)::bigint, currency)) AS "where"
+        FROM (SELECT entry.mode, date_trunc('month', entry.event_at AT TIME ZONE 'UTC') AS month,
+                     coalesce(posting.tax_code, '') AS tax_code, posting.currency, posting.amount_minor AS minor
               FROM ledger_entries entry JOIN ledger_postings posting ON posting.entry_id = entry.id
-              WHERE posting.account IN ('{LedgerAccount.TAX}', 'Liabilities:Tax-Not-Due')
+              WHERE posting.account IN ('{LedgerAccount.TAX}', '{LedgerAccount.TAX_NOT_DUE}')
               UNION ALL
-              SELECT document.mode, date_trunc('month', document.issued_on::timestamp), document.currency::text,
-                     CASE document.kind WHEN 'credit_note' THEN -1 ELSE 1 END * document.tax_minor
-              FROM tax_documents document
+              SELECT document.mode, date_trunc('month', document.issued_on::timestamp), line.code,
+                     document.currency::text, CASE document.kind WHEN 'credit_note' THEN -1 ELSE 1 END * line.minor
+              FROM tax_documents document CROSS JOIN LATERAL {taxes_of("document")} AS line
               WHERE NOT EXISTS (SELECT FROM ledger_due due
                                 WHERE due.table_name = 'tax_documents' AND due.source_id = document.id)) AS each
-        GROUP BY mode, month, currency HAVING sum(minor) <> 0
+        GROUP BY mode, month, tax_code, currency HAVING sum(minor) <> 0
         """,  # noqa: S608 - our own constants
     ),
     Invariant(
@@ -110,8 +124,9 @@ INVARIANTS = (
         "bad debts are what is written off and still open",
         "The journal and the invoices disagree about what was written off.",
         """
-        SELECT format('%s %s: %s in the journal, %s of the invoices', mode, currency, books.bad_debts_minor,
-                      written.amount_minor) AS "where"
+        SELECT format('%s: %s in the journal, %s of the invoices', mode,
+                      money_text(coalesce(books.bad_debts_minor, 0), currency),
+                      money_text(coalesce(written.amount_minor, 0), currency)) AS "where"
         FROM books
         FULL JOIN (
             SELECT invoices.mode, invoices.currency,
@@ -129,8 +144,9 @@ INVARIANTS = (
         "deferred revenue is what was billed and is not delivered",
         "The journal and the orders disagree about what is still to be delivered.",
         """
-        SELECT format('%s %s: %s in the journal, %s in the orders', mode, currency, books.deferred_minor,
-                      owed.amount_minor) AS "where"
+        SELECT format('%s: %s in the journal, %s in the orders', mode,
+                      money_text(coalesce(books.deferred_minor, 0), currency),
+                      money_text(coalesce(owed.amount_minor, 0), currency)) AS "where"
         FROM books
         FULL JOIN (
             SELECT orders.mode, orders.currency,

@@ -12,17 +12,18 @@ def _booked_at(document: str) -> str:
 _BOOKED = _booked_at("document")
 
 
-def _taxes_of(document: str) -> str:
-    """By code, and what is not known by code."""
+def taxes_of(document: str) -> str:
+    """SQL of the tax by code, and of what is not known by code. The suffix is that of an account."""
     return f"""(
-    SELECT ':' || line.key AS code, line.value::bigint AS minor FROM jsonb_each_text({document}.tax_lines) AS line
+    SELECT line.key AS code, ':' || line.key AS suffix, line.value::bigint AS minor
+    FROM jsonb_each_text({document}.tax_lines) AS line
     UNION ALL
-    SELECT '', coalesce({document}.tax_minor, 0) - coalesce(sum(line.value::bigint), 0)::bigint
+    SELECT '', '', coalesce({document}.tax_minor, 0) - coalesce(sum(line.value::bigint), 0)::bigint
     FROM jsonb_each_text({document}.tax_lines) AS line
 )"""  # noqa: S608 - made of our own constants
 
 
-_TAX_ACCOUNT = f"CASE document.tax_point WHEN 'invoice' THEN '{To.TAX}' ELSE '{To.TAX_NOT_DUE}' END || tax.code"
+_TAX_ACCOUNT = f"CASE document.tax_point WHEN 'invoice' THEN '{To.TAX}' ELSE '{To.TAX_NOT_DUE}' END || tax.suffix"
 # An invoice that takes back a credit note is the opposite of it.
 INVOICED = JournalSource(
     "invoiced",
@@ -36,7 +37,7 @@ INVOICED = JournalSource(
                (CASE WHEN document.corrects IS NULL THEN '{To.DEFERRED}' ELSE '{To.REFUNDS}' END,
                 coalesce(document.tax_minor, 0) - document.total_minor)
         UNION ALL
-        SELECT {_TAX_ACCOUNT}, -tax.minor FROM {_taxes_of("document")} AS tax
+        SELECT {_TAX_ACCOUNT}, -tax.minor FROM {taxes_of("document")} AS tax
     ) AS posting (account, amount_minor)
     WHERE document.kind <> 'credit_note'
     """,  # noqa: S608 - made of our own constants
@@ -57,7 +58,7 @@ CREDITED = JournalSource(
                      WHEN note.recovers THEN '{To.BAD_DEBTS}' ELSE '{To.RECEIVABLES}' END,
                 CASE note.cause WHEN 'dispute' THEN -coalesce(document.tax_minor, 0) ELSE -document.total_minor END)
         UNION ALL
-        SELECT {_TAX_ACCOUNT}, tax.minor FROM {_taxes_of("document")} AS tax
+        SELECT {_TAX_ACCOUNT}, tax.minor FROM {taxes_of("document")} AS tax
     ) AS posting (account, amount_minor)
     """,  # noqa: S608 - made of our own constants
 )
@@ -105,18 +106,18 @@ TAX_DUE = JournalSource(
         WHERE note.invoice_id = document.id
     ) AS corrected
     CROSS JOIN LATERAL (
-        SELECT tax.code, round(sum(tax.minor) * progress.part)::bigint AS minor
-        FROM (SELECT code, minor FROM {_taxes_of("document")} AS own
+        SELECT tax.suffix, round(sum(tax.minor) * progress.part)::bigint AS minor
+        FROM (SELECT suffix, minor FROM {taxes_of("document")} AS own
               UNION ALL
-              SELECT credited.code, -credited.minor
+              SELECT credited.suffix, -credited.minor
               FROM credit_notes note JOIN tax_documents correction ON correction.id = note.id
-              CROSS JOIN LATERAL {_taxes_of("correction")} AS credited
+              CROSS JOIN LATERAL {taxes_of("correction")} AS credited
               WHERE note.invoice_id = document.id AND note.taken_back_by IS NULL) AS tax
-        GROUP BY tax.code
+        GROUP BY tax.suffix
     ) AS due
     CROSS JOIN LATERAL (VALUES
-        ('{To.TAX_NOT_DUE}' || due.code, due.minor),
-        ('{To.TAX}' || due.code, -due.minor)
+        ('{To.TAX_NOT_DUE}' || due.suffix, due.minor),
+        ('{To.TAX}' || due.suffix, -due.minor)
     ) AS posting (account, amount_minor)
     WHERE document.tax_point <> 'invoice'
     """,  # noqa: S608 - made of our own constants

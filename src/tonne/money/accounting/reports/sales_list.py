@@ -1,14 +1,15 @@
 """Invoices and credit notes of a month with their tax, one row per document, treatment and rate, for a tax return."""
 
-import csv
-import io
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import date, datetime
+from typing import NamedTuple
 
 import msgspec
 
 from tonne.money.invoices.documents.record import CreditNoteRecord, HomeTax, InvoiceBuyer, InvoiceRecord, InvoiceTax
 from tonne.platform.db.database import Connection
+from tonne.platform.documents.sheets.csv_text import csv_text
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Mode
@@ -22,7 +23,10 @@ SALES_HEAD = (
     *("consultation_number", "vat_id_checked_on"),
     *("tax_code", "treatment", "rate_percent", "currency", "net", "tax", "total"),
     *("home_currency", "home_net", "home_tax"),
+    *("corrects", "booked_tax"),
 )
+# The first column of the last lines.
+TOTAL = "total"
 
 
 class SalesDocument(msgspec.Struct, frozen=True):
@@ -39,6 +43,8 @@ class SalesDocument(msgspec.Struct, frozen=True):
     # Of the orders of an invoice, once all of them are complete.
     supplied_from: date | None = None
     supplied_to: date | None = None
+    # The number of the document that this one takes back, or a part of it.
+    corrected: str | None = None
 
     @property
     def supplied_on(self) -> str:
@@ -51,12 +57,13 @@ class SalesDocument(msgspec.Struct, frozen=True):
 LIST_SALES = """
 SELECT document.kind, document.reference AS number, document.issued_on, document.organisation_id,
        document.currency::text AS currency, document.total_minor, document.tax_minor, document.record,
-       supply.supplied_from, supply.supplied_to,
+       supply.supplied_from, supply.supplied_to, corrected.reference AS corrected,
        CASE document.tax_point WHEN 'invoice' THEN document.issued_on
             ELSE greatest(due.on_day, CASE WHEN due.on_day IS NOT NULL AND document.corrects IS NOT NULL
                                            THEN document.issued_on END) END AS tax_point
 FROM tax_documents document
 LEFT JOIN credit_notes note ON note.id IN (document.id, document.corrects)
+LEFT JOIN tax_documents corrected ON corrected.id = document.corrects
 CROSS JOIN LATERAL (
     SELECT max(entry.event_at AT TIME ZONE 'UTC')::date AS on_day FROM ledger_entries entry
     WHERE entry.kind = 'tax_due' AND entry.booked_on < $3
@@ -87,38 +94,82 @@ async def read_sales_any_account(
         yield [SalesDocument(**row) for row in rows]
 
 
-def sales_rows(document: SalesDocument) -> str:
-    """As CSV. Amounts of credit notes are negative. One without known parts has one row without a treatment."""
-    sign = "-" if document.kind == "credit_note" else ""
-    buyer, taxes, home = _read(document)
-    checked = buyer.vat_check
-    country = "" if buyer.postal is None else buyer.postal.country
-    before = (
-        *(document.kind, document.number, document.issued_on.isoformat()),
-        *("" if document.tax_point is None else document.tax_point.isoformat(), document.supplied_on),
-        document.organisation_id,
-        *(escape_formula(buyer.name), country, escape_formula(buyer.tax_id or "")),
-        *(("", "") if checked is None else (escape_formula(checked.consultation_number or ""), checked.checked_on)),
-    )
-    stream = io.StringIO()
-    writer = csv.writer(stream)
-    for tax in taxes:
-        # On a document with several rates the total is that of the rate.
-        total = _sum(tax, document.currency)
-        amounts = (f"{sign}{tax.net}", f"{sign}{tax.tax}", f"{sign}{total}")
-        national = [f"{sign}{amount}" if amount else "" for amount in (tax.home_net, tax.home_tax)]
-        kind = (tax.code, tax.treatment, tax.rate or "", document.currency)
-        writer.writerow((*before, *kind, *amounts, "" if home is None else home.currency, *national))
-    if not taxes:
-        tax_minor, currency = document.tax_minor or 0, document.currency
-        parts = (document.total_minor - tax_minor, tax_minor, document.total_minor)
-        spelled = (f"{sign}{format_money(part, currency)}" for part in parts)
-        writer.writerow((*before, "" if tax_minor else NO_TAX_CODE, "", "", currency, *spelled, "", "", ""))
-    return stream.getvalue()
+class _Part(NamedTuple):
+    """Of a document, or of all documents of a month: that of one tax code. A credit note's is negative."""
+
+    code: str
+    treatment: str
+    rate: str
+    currency: str
+    net_minor: int
+    tax_minor: int
+    home_currency: str = ""
+    home_net_minor: int | None = None
+    home_tax_minor: int | None = None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Of a document with several rates, the total is that of the rate."""
+        minor = (self.net_minor, self.tax_minor, self.net_minor + self.tax_minor)
+        home = (self.home_net_minor, self.home_tax_minor)
+        return (
+            *(self.code, self.treatment, self.rate, self.currency),
+            *(format_money(each, self.currency) for each in minor),
+            self.home_currency,
+            *("" if each is None else format_money(each, self.home_currency) for each in home),
+        )
+
+
+class SalesText:
+    """The list as CSV: `rows` of each document, then `totals`."""
+
+    def __init__(self) -> None:
+        self._minor: Counter[tuple[str, str, str]] = Counter()
+        self._home: dict[tuple[str, str], str] = {}
+
+    def rows(self, document: SalesDocument) -> str:
+        """Amounts of credit notes are negative. A document without known parts has one row without a treatment."""
+        buyer, taxes, home = _read(document)
+        parts = _parts(document, taxes, home)
+        for part in parts:
+            self._add(part)
+        checked = buyer.vat_check
+        country = "" if buyer.postal is None else buyer.postal.country
+        before = (
+            *(document.kind, document.number, document.issued_on.isoformat()),
+            *("" if document.tax_point is None else document.tax_point.isoformat(), document.supplied_on),
+            document.organisation_id,
+            *(escape_formula(buyer.name), country, escape_formula(buyer.tax_id or "")),
+            *(("", "") if checked is None else (escape_formula(checked.consultation_number or ""), checked.checked_on)),
+        )
+        return csv_text([(*before, *part.cells, document.corrected or "", "") for part in parts])
+
+    def _add(self, part: _Part) -> None:
+        key = part.currency, part.code
+        self._minor[*key, "net"] += part.net_minor
+        self._minor[*key, "tax"] += part.tax_minor
+        if part.home_currency:
+            self._home[key] = part.home_currency
+            self._minor[*key, "home_net"] += part.home_net_minor or 0
+            self._minor[*key, "home_tax"] += part.home_tax_minor or 0
+
+    def totals(self, booked: Mapping[tuple[str, str], int]) -> str:
+        """One row per currency and tax code. `booked` is what the period adds to the tax accounts in the books."""
+        found = []
+        for currency, code in sorted({key[:2] for key in self._minor} | booked.keys()):
+            net, tax, home_net, home_tax = (
+                self._minor[currency, code, each] for each in ("net", "tax", "home_net", "home_tax")
+            )
+            part = _Part(code, "", "", currency, net, tax)
+            if home := self._home.get((currency, code)):
+                part = part._replace(home_currency=home, home_net_minor=home_net, home_tax_minor=home_tax)
+            before = (TOTAL, *[""] * (SALES_HEAD.index("tax_code") - 1))
+            found.append((*before, *part.cells, "", format_money(booked.get((currency, code), 0), currency)))
+        return csv_text(found)
 
 
 def sales_head() -> str:
-    return ",".join(SALES_HEAD) + "\r\n"
+    return csv_text([SALES_HEAD])
 
 
 class _TaxesOfRecord(msgspec.Struct, frozen=True):
@@ -137,7 +188,23 @@ def _read(document: SalesDocument) -> tuple[InvoiceBuyer, Sequence[InvoiceTax], 
     return note.buyer, note.taxes, note.home
 
 
-def _sum(tax: InvoiceTax, currency: str) -> str:
-    digits = len(format_money(0, currency).partition(".")[2])
-    minor = sum(int(each.replace(".", "")) for each in (tax.net, tax.tax))
-    return format_money(minor, currency) if digits or minor == 0 else str(minor)
+def _parts(document: SalesDocument, taxes: Sequence[InvoiceTax], home: HomeTax | None) -> list[_Part]:
+    sign = -1 if document.kind == "credit_note" else 1
+    if not taxes:
+        tax_minor = document.tax_minor or 0
+        code, net_minor = "" if tax_minor else NO_TAX_CODE, document.total_minor - tax_minor
+        return [_Part(code, "", "", document.currency, sign * net_minor, sign * tax_minor)]
+    found = []
+    for tax in taxes:
+        minor = sign * _minor(tax.net), sign * _minor(tax.tax)
+        part = _Part(tax.code, tax.treatment, tax.rate or "", document.currency, *minor)
+        if home is not None and tax.home_net and tax.home_tax:
+            amounts = sign * _minor(tax.home_net), sign * _minor(tax.home_tax)
+            part = part._replace(home_currency=home.currency, home_net_minor=amounts[0], home_tax_minor=amounts[1])
+        found.append(part)
+    return found
+
+
+def _minor(amount: str) -> int:
+    """Of an amount with all decimals of its currency."""
+    return int(amount.replace(".", ""))

@@ -41,8 +41,8 @@ TOTALS = (
         "the totals of accounts match the orders",
         _MEANING,
         f"""
-        SELECT format('%s orders of account %s on %s, %s: %s orders, %s g, %s cost are not counted', status, account_id,
-                      day, currency, sum(orders), sum(grams), sum(cost_minor)) AS "where"
+        SELECT format('%s orders of account %s on %s: %s orders, %s g, %s cost are not counted', status, account_id,
+                      day, sum(orders), sum(grams), money_text(sum(cost_minor), currency)) AS "where"
         FROM (SELECT account_id, day, currency, status, {_NAMES} FROM {_OF_ORDERS} one
               UNION ALL SELECT account_id, day, currency, status, {_MINUS} FROM account_totals
               UNION ALL SELECT account_id, day, currency, status, {_MINUS} FROM order_deltas) counted
@@ -53,9 +53,9 @@ TOTALS = (
         "the totals of bundles and projects match the orders",
         _MEANING,
         """
-        SELECT format('bundle %s, project %s of account %s on %s, %s: %s orders, %s g, %s cost are not counted',
-                      bundle_id, project_id, account_id, day, currency, sum(parts), sum(grams), sum(offset_cost_minor))
-               AS "where"
+        SELECT format('bundle %s, project %s of account %s on %s: %s orders, %s g, %s cost are not counted',
+                      bundle_id, project_id, account_id, day, sum(parts), sum(grams),
+                      money_text(sum(offset_cost_minor), currency)) AS "where"
         FROM (SELECT account_id, day, bundle_id, project_id, currency, orders AS parts,
                      orders * first_of_line AS bundle_orders, orders * first_of_project AS project_orders,
                      orders * grams AS grams, orders * offset_cost_minor AS offset_cost_minor
@@ -79,8 +79,8 @@ TOTALS = (
         "the totals of metadata match the orders",
         _MEANING,
         f"""
-        SELECT format('key %s of account %s on %s, %s: %s orders, %s g, %s cost are not counted', key, account_id, day,
-                      currency, sum(orders), sum(grams), sum(cost_minor)) AS "where"
+        SELECT format('key %s of account %s on %s: %s orders, %s g, %s cost are not counted', key, account_id, day,
+                      sum(orders), sum(grams), money_text(sum(cost_minor), currency)) AS "where"
         FROM (SELECT one.account_id, named.key, day, metadata_value(metadata, named.key) AS value, currency, status,
                      {_NAMES}
               FROM {_OF_ORDERS} one JOIN metadata_keys named ON named.account_id = one.account_id AND is_complete

@@ -943,6 +943,8 @@ CREATE TABLE ledger_charts (
     account_length  smallint NOT NULL CHECK (account_length BETWEEN 4 AND 9),
     -- A month.
     year_begins     smallint NOT NULL CHECK (year_begins BETWEEN 1 AND 12),
+    -- That of the books.
+    currency        currency NOT NULL,
     lines           jsonb NOT NULL
 );
 
