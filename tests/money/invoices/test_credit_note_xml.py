@@ -8,7 +8,7 @@ import pytest
 
 from tests.money.invoices.documents import BUYER, SELLER, document, line
 from tests.money.invoices.factur_x_rules import broken_rules
-from tests.money.invoices.test_factur_x import SEVERAL
+from tests.money.invoices.test_factur_x import REPRESENTED, SEVERAL
 from tests.support.pdf_pages import page_texts
 from tonne.money.invoices.credit_notes.credit_note import CreditedOrder, TermsOfOrders, credited_taxes
 from tonne.money.invoices.documents.pdf import credit_note_pdf
@@ -78,8 +78,15 @@ def test_a_credit_note_keeps_the_rules(issued: InvoiceRecord, total_minor: int, 
     assert f"<ram:GrandTotalAmount>{record.total}<".encode() in xml
 
 
+def printed(record: CreditNoteRecord) -> str:
+    return " ".join("".join(page_texts(credit_note_pdf(record))).split())
+
+
 def test_the_page_names_rate_and_tax_ids() -> None:
-    text = " ".join("".join(page_texts(credit_note_pdf(credit(STANDARD, 119, 19)))).split())
+    represented = msgspec.structs.replace(STANDARD, seller=REPRESENTED)
+    assert "Tax representative Steuer & Partner Lange Reihe 7" in printed(credit(represented, 119, 19))
+    text = printed(credit(STANDARD, 119, 19))
+    assert "Tax representative" not in text
     for said in ("Tax included: 19 % on 1.00 EUR 0.19", "VAT ID DE136695976", "VAT ID FR83404833048"):
         assert said in text
 

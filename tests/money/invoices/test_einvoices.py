@@ -244,3 +244,12 @@ async def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
         load_settings({"TONNE_EINVOICE_NETWORK": "folder", "TONNE_EINVOICE_FOLDER": str(tmp_path / "none")})
     with pytest.raises(SettingsError, match="TONNE_SELLER_ENDPOINT"):
         load_settings({"TONNE_SELLER_ENDPOINT": "DE811569869"})
+    representative = {
+        "TONNE_TAX_REPRESENTATIVE_NAME": "Steuer & Partner",
+        "TONNE_TAX_REPRESENTATIVE_ADDRESS": "Hamburg",
+        "TONNE_TAX_REPRESENTATIVE_VAT_ID": "DE136695976",
+    }
+    assert load_settings(representative).tax_representative_name == "Steuer & Partner"
+    for name, value in dict.fromkeys(representative, "").items() | {"TONNE_TAX_REPRESENTATIVE_VAT_ID": "12"}.items():
+        with pytest.raises(SettingsError, match="TONNE_TAX_REPRESENTATIVE_VAT_ID"):
+            load_settings(representative | {name: value})

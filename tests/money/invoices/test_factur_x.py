@@ -12,7 +12,13 @@ from tests.money.invoices.documents import BUYER, SELLER, consolidated, credit_n
 from tests.money.invoices.factur_x_rules import broken_rules
 from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.positions import is_electronic
-from tonne.money.invoices.documents.record import InvoiceFee, InvoicePeriod, InvoiceRecord, PostalAddress
+from tonne.money.invoices.documents.record import (
+    InvoiceFee,
+    InvoicePeriod,
+    InvoiceRecord,
+    PostalAddress,
+    TaxRepresentative,
+)
 from tonne.money.invoices.documents.xml_elements import CII
 from tonne.money.invoices.model import NO_BANK
 
@@ -26,6 +32,13 @@ SEVERAL = document(
     fees=[InvoiceFee("Service fee", "10.01", "standard", "19"), InvoiceFee("Service fee", "0.33", "standard", "8.1")],
 )
 WITHOUT_IDS = msgspec.structs.replace(SELLER, tax_id=None, vat_id=None, registration=None, email=None)
+REPRESENTATIVE = TaxRepresentative(
+    "Steuer & Partner", ["Lange Reihe 7", "Hof 2", "20099 Hamburg", "Germany"], "DE136695976", "DE"
+)
+# Established in the US, without a number of its own.
+REPRESENTED = msgspec.structs.replace(
+    SELLER, tax_id=None, vat_id=None, postal=PostalAddress("US"), representative=REPRESENTATIVE
+)
 RECORDS = {
     "standard": document(line("standard", "19")),
     "reverse charge": document(line("reverse_charge")),
@@ -46,6 +59,9 @@ RECORDS = {
     "Leitweg-ID": document(
         line("standard", "19"), buyer=msgspec.structs.replace(BUYER, reference="04011000-1234512345-06")
     ),
+    "tax representative": document(line("standard", "19"), seller=REPRESENTED),
+    "credit note with a tax representative": credit_note(seller=REPRESENTED),
+    "tax representative outside scope": document(line("outside_scope"), seller=REPRESENTED),
     "tax id without VAT": document(
         line("standard", "19"), seller=msgspec.structs.replace(SELLER, vat_id=None, tax_id="12/345/67890")
     ),
@@ -74,6 +90,15 @@ def read(xml: bytes, path: str) -> list[str]:
 def test_the_xml_keeps_the_schema_and_all_rules(record: InvoiceRecord) -> None:
     assert is_electronic(record)
     assert broken_rules(factur_x_xml(record)) == []
+
+
+def test_the_tax_representative_is_stated_unless_no_tax_is() -> None:
+    party = "ram:SellerTaxRepresentativeTradeParty"
+    xml = factur_x_xml(RECORDS["tax representative"])
+    assert read(xml, f"{party}/ram:Name") == ["Steuer & Partner"]
+    assert read(xml, f"{party}//ram:ID") == ["DE136695976"]
+    assert read(xml, f"{party}//ram:LineThree") == ["20099 Hamburg, Germany"]
+    assert read(factur_x_xml(RECORDS["tax representative outside scope"]), party) == []
 
 
 def test_the_rules_find_a_wrong_amount() -> None:

@@ -11,10 +11,13 @@ from tests.money.invoices.documents import BANK, BUYER, consolidated, credit_not
 from tests.money.invoices.test_factur_x import SEVERAL
 from tests.money.invoices.test_pdf import MARGIN_MM, RECORD
 from tests.support.pdf_pages import outside, page_texts
+from tests.support.world import SELLER as SETTINGS_OF_SELLER
 from tonne.money.invoices.documents.epc_qr import epc_qr_svg
 from tonne.money.invoices.documents.factur_x import factur_x_xml
+from tonne.money.invoices.documents.parties import seller_of
 from tonne.money.invoices.documents.pdf import invoice_pdf
 from tonne.money.invoices.documents.record import InvoicePeriod, InvoiceRecord
+from tonne.platform.settings.settings import Settings
 
 STANDARD = document(line("standard", "19"))
 REVERSE = document(line("reverse_charge"))
@@ -32,6 +35,20 @@ def metadata(pdf: bytes) -> str:
 
 def text_of(record: InvoiceRecord) -> str:
     return " ".join("".join(page_texts(invoice_pdf(record))).split())
+
+
+@pytest.mark.parametrize("made", [document(line("standard", "19")), credit_note()], ids=["invoice", "credit note"])
+def test_a_tax_representative_is_printed_below_the_seller(made: InvoiceRecord) -> None:
+    settings = msgspec.structs.replace(
+        Settings(),
+        **SETTINGS_OF_SELLER,
+        tax_representative_name="Steuer & Partner",
+        tax_representative_address="Lange Reihe 7; 20099 Hamburg",
+        tax_representative_vat_id="DE 136695976",
+    )
+    printed = text_of(msgspec.structs.replace(made, seller=seller_of(settings)))
+    assert "Tax representative Steuer & Partner Lange Reihe 7 20099 Hamburg VAT ID DE136695976" in printed
+    assert "Tax representative" not in text_of(msgspec.structs.replace(made, seller=seller_of(Settings())))
 
 
 @pytest.mark.parametrize("record", [STANDARD, REVERSE, credit_note()], ids=["standard", "reverse", "credit"])

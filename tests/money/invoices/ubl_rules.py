@@ -35,7 +35,8 @@ BR_DE = {
     "BR-DE-14": "not(cac:TaxTotal/cac:TaxSubtotal[not(normalize-space(cac:TaxCategory/cbc:Percent))])",
     "BR-DE-15": "boolean(normalize-space(cbc:BuyerReference))",
     "BR-DE-16": f"""not(.//cac:ClassifiedTaxCategory[cbc:ID != 'O' and cbc:ID != 'N'])
-        or boolean(normalize-space({_SELLER}/cac:PartyTaxScheme/cbc:CompanyID))""",
+        or boolean(normalize-space({_SELLER}/cac:PartyTaxScheme/cbc:CompanyID))
+        or boolean(cac:TaxRepresentativeParty)""",
     "BR-DE-18": "not(contains(cac:PaymentTerms/cbc:Note, '#'))",
     "BR-DE-23-a": "not(cac:PaymentMeans[cbc:PaymentMeansCode = 30 or cbc:PaymentMeansCode = 58]"
     "[not(cac:PayeeFinancialAccount)])",

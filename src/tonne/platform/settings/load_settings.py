@@ -32,7 +32,7 @@ from tonne.platform.values.amounts import DECIMALS, TaxTreatment, parse_amounts
 from tonne.platform.values.countries import COUNTRIES, EU_COUNTRIES
 from tonne.platform.values.einvoice import parse_endpoint
 from tonne.platform.values.iban import is_iban
-from tonne.platform.values.tax_ids import parse_tax_id
+from tonne.platform.values.tax_ids import country_of_vat, parse_tax_id
 from tonne.platform.values.urls import HTTPS, WEB, UrlInvalid, parse_url
 
 PREFIX, FILE_SUFFIX = "TONNE_", "_FILE"
@@ -136,6 +136,16 @@ _LIMITS = "one amount, such as 500, or one per currency, such as EUR 500, JPY 80
 _PAGES = "{} is not a registry and its address. Write NAME=https://registry.example/, separated by commas."
 _NETWORKS = "must be a comma-separated list of networks: {}."
 # Settings that must be readable, and the message if one is not. Messages about keys do not repeat them.
+
+
+def _check_representative(settings: Settings) -> None:
+    given = (settings.tax_representative_name, settings.tax_representative_address, settings.tax_representative_vat_id)
+    if any(given):
+        if not all(part.strip(" ;\n") for part in given):
+            raise ValueError("set the name, the address and the VAT number of the tax representative, or none of them")
+        country_of_vat("".join(settings.tax_representative_vat_id.split()))
+
+
 _PARSED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     (f"TONNE_SECRET_KEY must be {_KEY_FORM}.", lambda settings: settings.secret_key and parse_key(settings.secret_key)),
     (
@@ -159,6 +169,7 @@ _PARSED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
             settings.seller_vat_id and parse_tax_id(settings.seller_vat_id, settings.seller_country or None)
         ),
     ),
+    ("TONNE_TAX_REPRESENTATIVE_VAT_ID: {}", _check_representative),
     (
         "TONNE_SELLER_ENDPOINT: {}",
         lambda settings: settings.seller_endpoint and parse_endpoint(settings.seller_endpoint),

@@ -40,6 +40,13 @@ def has_vat_prefix(text: str, country: str | None) -> bool:
     return country is not None and text[:2] == ("EL" if country == "GR" else country)
 
 
+def country_of_vat(text: str) -> str:
+    """The country of a VAT number of the EU. Raises ValueError if it is none."""
+    if not is_eu_vat(text):
+        raise ValueError(f"{text} is not a VAT number of a country of the EU, such as DE123456789.")
+    return "GR" if text[:2].upper() == "EL" else text[:2].upper()
+
+
 def _parse_eu_vat(text: str, country: str) -> str:
     prefix = "EL" if country == "GR" else country
     for candidate in (text, prefix + text):

@@ -18,7 +18,13 @@ from tonne.money.invoices.documents.positions import (
     XmlTotals,
     parts_of,
 )
-from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceSeller, PostalAddress
+from tonne.money.invoices.documents.record import (
+    InvoiceBuyer,
+    InvoiceRecord,
+    InvoiceSeller,
+    PostalAddress,
+    TaxRepresentative,
+)
 from tonne.money.invoices.documents.xml_elements import CII, add, add_amount, add_date, qualified
 
 
@@ -49,6 +55,16 @@ def add_buyer(agreement: etree._Element, buyer: InvoiceBuyer, *, is_untaxed: boo
     _add_address(party, buyer.postal)
     if buyer.vat_id is not None and not is_untaxed:
         _add_registration(party, buyer.vat_id, "VA")
+
+
+def _add_representative(agreement: etree._Element, representative: TaxRepresentative) -> None:
+    party = add(agreement, "ram:SellerTaxRepresentativeTradeParty")
+    add(party, "ram:Name", representative.name)
+    address = add(party, "ram:PostalTradeAddress")
+    for name, text in zip(("One", "Two", "Three"), representative.three_lines, strict=False):
+        add(address, f"ram:Line{name}", text)
+    add(address, "ram:CountryID", representative.country)
+    _add_registration(party, representative.vat_id, "VA")
 
 
 def _add_registration(party: etree._Element, tax_id: str, scheme: str) -> None:
@@ -138,6 +154,8 @@ def _add_agreement(transaction: etree._Element, record: InvoiceRecord, parts: Xm
         add(agreement, "ram:BuyerReference", reference)
     add_seller(agreement, record.seller, is_untaxed=parts.is_untaxed)
     add_buyer(agreement, record.buyer, is_untaxed=parts.is_untaxed)
+    if record.seller.representative is not None and not parts.is_untaxed:
+        _add_representative(agreement, record.seller.representative)
     if record.order_id:
         add(add(agreement, "ram:SellerOrderReferencedDocument"), "ram:IssuerAssignedID", record.order_id)
     if parts.order_number:

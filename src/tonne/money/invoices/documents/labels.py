@@ -96,6 +96,7 @@ def _shared_labels(_: Translator) -> dict[str, str]:
         "tax_id": _("Tax ID %(id)s", id="{id}"),
         "vat_id": _("VAT ID %(id)s", id="{id}"),
         "registered": _("Registered %(id)s", id="{id}"),
+        "tax_representative": _("Tax representative"),
     }
 
 

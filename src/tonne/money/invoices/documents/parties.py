@@ -5,13 +5,21 @@ from datetime import UTC
 
 from babel import Locale
 
-from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceSeller, InvoiceTax, PostalAddress, VatProof
+from tonne.money.invoices.documents.record import (
+    InvoiceBuyer,
+    InvoiceSeller,
+    InvoiceTax,
+    PostalAddress,
+    TaxRepresentative,
+    VatProof,
+)
 from tonne.money.invoices.documents.seller_details import printed_tax_id, vat_id_of
 from tonne.money.invoices.documents.tax_notes import tax_note
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTerms, TaxTreatment, format_money, format_rate
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.platform.values.tax_codes import code_of
+from tonne.platform.values.tax_ids import country_of_vat
 from tonne.selling.accounts.tax.tax_profile import TaxProfile
 from tonne.selling.accounts.tax.vat_checks import VatCheck
 
@@ -37,7 +45,16 @@ def seller_of(settings: Settings, language: str = DEFAULT_LANGUAGE) -> InvoiceSe
         endpoint=settings.seller_endpoint or None,
         contact_name=settings.seller_contact_name or None,
         phone=settings.seller_phone or None,
+        representative=_representative_of(settings),
     )
+
+
+def _representative_of(settings: Settings) -> TaxRepresentative | None:
+    if not settings.tax_representative_vat_id:
+        return None
+    vat_id = "".join(settings.tax_representative_vat_id.split()).upper()
+    lines = address_lines(settings.tax_representative_address.replace(";", "\n"))
+    return TaxRepresentative(settings.tax_representative_name, lines, vat_id, country_of_vat(vat_id))
 
 
 def buyer_of(

@@ -28,6 +28,20 @@ class PostalAddress(msgspec.Struct, frozen=True):
     city: str | None = None
 
 
+class TaxRepresentative(msgspec.Struct, frozen=True):
+    """Who owes the tax for a seller that is established elsewhere: Art. 204 and 226(15) of Directive 2006/112/EC."""
+
+    name: str
+    address_lines: list[str]
+    vat_id: str
+    country: str
+
+    @property
+    def three_lines(self) -> list[str]:
+        """The address in as many lines as electronic invoices have."""
+        return [*self.address_lines[:2], ", ".join(self.address_lines[2:])][: min(3, len(self.address_lines))]
+
+
 class InvoiceSeller(msgspec.Struct, frozen=True):
     """`registration` is a number in a register of companies, `endpoint` an electronic address as `9930:DE811569869`."""
 
@@ -41,6 +55,7 @@ class InvoiceSeller(msgspec.Struct, frozen=True):
     endpoint: str | None = None
     contact_name: str | None = None
     phone: str | None = None
+    representative: TaxRepresentative | None = None
 
 
 class VatProof(msgspec.Struct, frozen=True):

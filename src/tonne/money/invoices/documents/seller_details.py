@@ -17,7 +17,8 @@ def missing_settings(
     """
     is_taxed = treatment is not TaxTreatment.NONE
     has_address = bool(settings.seller_address.strip(" ;\n")) or bool(settings.seller_street and settings.seller_city)
-    has_tax_id = printed_tax_id(settings) is not None or vat_id_of(settings) is not None
+    own_ids = printed_tax_id(settings), vat_id_of(settings)
+    has_tax_id = any(own_ids) or bool(settings.tax_representative_vat_id)
     if treatment is TaxTreatment.REVERSE_CHARGE:
         has_tax_id = vat_id_of(settings) is not None
     given = {

@@ -20,7 +20,13 @@ from tonne.money.invoices.documents.positions import (
     XmlTotals,
     parts_of,
 )
-from tonne.money.invoices.documents.record import InvoiceBuyer, InvoiceRecord, InvoiceSeller, PostalAddress
+from tonne.money.invoices.documents.record import (
+    InvoiceBuyer,
+    InvoiceRecord,
+    InvoiceSeller,
+    PostalAddress,
+    TaxRepresentative,
+)
 from tonne.money.invoices.documents.xml_elements import UBL, UBL_ROOTS, add
 from tonne.platform.values.einvoice import EInvoiceFormat
 
@@ -43,6 +49,8 @@ def ubl_xml(record: InvoiceRecord, chosen: EInvoiceFormat) -> bytes:
     _add_header(root, record, parts, chosen)
     _add_seller(root, record.seller, is_untaxed=parts.is_untaxed)
     _add_buyer(root, record.buyer, is_untaxed=parts.is_untaxed)
+    if record.seller.representative is not None and not parts.is_untaxed:
+        _add_representative(root, record.seller.representative)
     if record.supplied_on is not None:
         add(add(root, "cac:Delivery"), "cbc:ActualDeliveryDate", record.supplied_on)
     _add_payment_means(root, record, chosen)
@@ -123,6 +131,18 @@ def _add_buyer(root: etree._Element, buyer: InvoiceBuyer, *, is_untaxed: bool) -
     add(legal, "cbc:RegistrationName", buyer.name)
     if vat_id is None and buyer.tax_id is not None:
         add(legal, "cbc:CompanyID", buyer.tax_id)
+
+
+def _add_representative(root: etree._Element, representative: TaxRepresentative) -> None:
+    party = add(root, "cac:TaxRepresentativeParty")
+    add(add(party, "cac:PartyName"), "cbc:Name", representative.name)
+    address = add(party, "cac:PostalAddress")
+    first, second, third = [*representative.three_lines, None, None, None][:3]
+    _add_texts(address, {"StreetName": first, "AdditionalStreetName": second})
+    if third:
+        add(add(address, "cac:AddressLine"), "cbc:Line", third)
+    add(add(address, "cac:Country"), "cbc:IdentificationCode", representative.country)
+    _add_tax_scheme(party, representative.vat_id, "VAT")
 
 
 def _add_endpoint(party: etree._Element, endpoint: str | None) -> None:
