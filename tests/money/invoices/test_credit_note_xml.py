@@ -84,9 +84,9 @@ def printed(record: CreditNoteRecord) -> str:
 
 def test_the_page_names_rate_and_tax_ids() -> None:
     represented = msgspec.structs.replace(STANDARD, seller=REPRESENTED)
-    assert "Tax representative Steuer & Partner Lange Reihe 7" in printed(credit(represented, 119, 19))
+    assert "TAX REPRESENTATIVE Steuer & Partner Lange Reihe 7" in printed(credit(represented, 119, 19))
     text = printed(credit(STANDARD, 119, 19))
-    assert "Tax representative" not in text
+    assert "TAX REPRESENTATIVE" not in text
     for said in ("Tax included: 19 % on 1.00 EUR 0.19", "VAT ID DE136695976", "VAT ID FR83404833048"):
         assert said in text
 

@@ -37,7 +37,11 @@ REPRESENTATIVE = TaxRepresentative(
 )
 # Established in the US, without a number of its own.
 REPRESENTED = msgspec.structs.replace(
-    SELLER, tax_id=None, vat_id=None, postal=PostalAddress("US"), representative=REPRESENTATIVE
+    SELLER,
+    tax_id=None,
+    vat_id=None,
+    postal=PostalAddress("US", "5th Avenue 1", "10001", "New York"),
+    representative=REPRESENTATIVE,
 )
 RECORDS = {
     "standard": document(line("standard", "19")),

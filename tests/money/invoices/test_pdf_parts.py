@@ -47,8 +47,8 @@ def test_a_tax_representative_is_printed_below_the_seller(made: InvoiceRecord) -
         tax_representative_vat_id="DE 136695976",
     )
     printed = text_of(msgspec.structs.replace(made, seller=seller_of(settings)))
-    assert "Tax representative Steuer & Partner Lange Reihe 7 20099 Hamburg VAT ID DE136695976" in printed
-    assert "Tax representative" not in text_of(msgspec.structs.replace(made, seller=seller_of(Settings())))
+    assert "TAX REPRESENTATIVE Steuer & Partner Lange Reihe 7 20099 Hamburg VAT ID DE136695976" in printed
+    assert "TAX REPRESENTATIVE" not in text_of(msgspec.structs.replace(made, seller=seller_of(Settings())))
 
 
 @pytest.mark.parametrize("record", [STANDARD, REVERSE, credit_note()], ids=["standard", "reverse", "credit"])

@@ -4,6 +4,8 @@ MONEY_NOTICES = {
     "statement_imported": "The statement is imported.",
     "statement_discarded": "The file is discarded. Nothing was booked.",
     "doubt_decided": "Your decision is recorded.",
+    "difference_booked": "What never arrived is booked.",
+    "einvoice_answered": "The answer is recorded.",
     "invoice_settled": "The invoice and its orders are marked as paid.",
     "invoice_written_off": "The write-off is recorded.",
     "invoice_reinstated": "The invoice is no longer written off.",

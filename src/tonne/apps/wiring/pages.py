@@ -14,6 +14,7 @@ from tonne.apps.backoffice.mails_page import MailsPage
 from tonne.apps.backoffice.money.approvals_page import ApprovalsPage
 from tonne.apps.backoffice.money.books_page import BooksPage
 from tonne.apps.backoffice.money.documents_page import AllDocumentsPage
+from tonne.apps.backoffice.money.einvoices_page import EInvoicesPage
 from tonne.apps.backoffice.money.inbox_page import InboxPage
 from tonne.apps.backoffice.money.invoice_page import OperatorInvoicePage
 from tonne.apps.backoffice.money.money_page import MoneyPage
@@ -90,7 +91,7 @@ def operator_sections(parts: Parts) -> tuple[OperatorSection, ...]:
         *(page(*parts.page).section() for page in (*pages, *search)),
         OrderOfOperator(*parts.page, _order_desk(parts, limit_name="operator_order_mails")).section(),
         *_supply_desk(parts),
-        *(page(*parts.page).section() for page in (OperatorInvoicePage, OperatorReplacePage)),
+        *(page(*parts.page).section() for page in (OperatorInvoicePage, OperatorReplacePage, EInvoicesPage)),
         AllDocumentsPage(*parts.page, parts.originals).section(),
         PaymentsPage(*parts.page, parts.card_gateways).section(),
         *(page(*parts.page).section() for page in money),

@@ -20,7 +20,7 @@ from tonne.money.invoices.follow_up_invoices import resend_invoice
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
 from tonne.money.invoices.model import DifferenceKind, Invoice, InvoiceStatus, describe_invoice
 from tonne.money.invoices.originals.invoice_state import invoice_state_pdf, payable_record, read_state
-from tonne.money.invoices.settle_difference import settle_with_difference
+from tonne.money.invoices.settle_difference import clear_settled, settle_with_difference
 from tonne.money.invoices.settle_invoice import approve_write_off, reinstate_invoice, settle_invoice, write_off_invoice
 from tonne.money.invoices.write_off_store import WriteOff, WriteOffState, list_write_offs_of_invoice_any_account
 from tonne.platform.db.database import Connection
@@ -34,7 +34,17 @@ MAX_REASON = 500
 SHOWN_ORDERS = 50
 SHOWN_LINES = 100
 ONE = "/money/invoices/{number}"
-_FIELDS = ("note", "reason", "difference", "credit_amount", "credit_order", "credit_reason")
+_FIELDS = (
+    "note",
+    "reason",
+    "difference",
+    "received",
+    "clear_note",
+    "clear_difference",
+    "credit_amount",
+    "credit_order",
+    "credit_reason",
+)
 STILL_OWED = "The customer gets no mail and still owes the money: what arrives later pays the invoice."
 
 
@@ -44,6 +54,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             pages={ONE: self.show, f"{ONE}/state": self.state},
             forms={
                 f"{ONE}/settle": self.settle,
+                f"{ONE}/clear-settled": self.clear,
                 f"{ONE}/write-off": self.write_off,
                 f"{ONE}/approve-write-off": self.approve,
                 f"{ONE}/reinstate": self.reinstate,
@@ -57,6 +68,9 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
         invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
         note = form.text("note", "Say how it was paid, for the audit log.", longest=MAX_REASON)
         kind = form.value("difference")
+        received_minor = _typed_minor(form, "received", invoice)
+        if received_minor is not None and kind not in DIFFERENCES:
+            form.fail("difference", "Choose how to book what is missing.")
         effects = [
             f"Invoice {invoice.reference} for {invoice.due} and {invoice.orders_text} are marked as paid.",
             "Orders that wait for the payment are fulfilled: this cannot be undone.",
@@ -67,7 +81,9 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
                 await settle_invoice(tx, invoice, by=by, note=note)
                 return 0
             booked = None if kind == GIVEN_UP else DifferenceKind(kind)
-            return await settle_with_difference(tx, invoice, booked, None, note=note, settings=self.settings, by=by)
+            return await settle_with_difference(
+                tx, invoice, booked, received_minor, note=note, settings=self.settings, by=by
+            )
 
         def all_effects(missing_minor: int) -> list[str]:
             if not missing_minor:
@@ -77,6 +93,28 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             return [*effects, f"{invoice.money(missing_minor)} are booked as {kind.replace('_', ' ')}, with their tax."]
 
         words = Wording("Mark as paid", "invoice_settled", all_effects)
+        return await self._take(viewer, form, invoice, words, work)
+
+    async def clear(self, viewer: OperatorViewer, form: Form) -> Response:
+        """Book what never arrived of an invoice that was settled by hand."""
+        invoice, by = await self._find(viewer), viewer.actor.at(self.clock())
+        note = form.text("clear_note", "Say why, for the audit log.", longest=MAX_REASON)
+        kind = next((each for each in DifferenceKind if each == form.value("clear_difference")), None)
+        if kind is None:
+            form.fail("clear_difference", "Choose how to book what never arrived.")
+
+        async def work(tx: Connection) -> int:
+            chosen = kind or DifferenceKind.SMALL_DIFFERENCE
+            return await clear_settled(tx, invoice, chosen, note=note, settings=self.settings, by=by)
+
+        def effects(left_minor: int) -> list[str]:
+            booked = "bank fees" if kind is DifferenceKind.BANK_FEES else "a small difference"
+            return [
+                f"{invoice.money(left_minor)} of invoice {invoice.reference} are booked as {booked}, with their tax.",
+                "A transfer of that money is then not expected any more.",
+            ]
+
+        words = Wording("Book what never arrived", "difference_booked", effects)
         return await self._take(viewer, form, invoice, words, work)
 
     async def write_off(self, viewer: OperatorViewer, form: Form) -> Response:
@@ -193,6 +231,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             actors = [invoice.settled_by, *(each.requested_by for each in write_offs)]
             people = await name_actors(connection, [*actors, *(each.approved_by for each in write_offs)])
         received_minor = sum(each.amount_minor for each in received)
+        by_hand_minor = (invoice.settled_minor or 0) - invoice.difference_minor if invoice.settled_by_hand else 0
         active = next((w for w in write_offs if w.state in {WriteOffState.APPROVAL, WriteOffState.BOOKED}), None)
         return self.layout.page(
             viewer,
@@ -207,6 +246,7 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             customer_name=names.of(invoice.organisation_id),
             received=received,
             received_minor=received_minor,
+            awaited_minor=max(0, by_hand_minor - received_minor),
             charges=charges,
             notes=notes,
             write_offs=write_offs,
@@ -215,3 +255,13 @@ class OperatorInvoicePage(ConfirmedPage, frozen=True):
             people=people,
             entered={name: form.value(name) for name in _FIELDS},
         )
+
+
+def _typed_minor(form: Form, name: str, invoice: Invoice) -> int | None:
+    """An amount that may be left out."""
+    if not (text := form.value(name)):
+        return None
+    minor = scaled(parse_typed(text) or Decimal(-1), DECIMALS[invoice.currency])
+    if minor is None or minor < 0:
+        form.fail(name, "Enter an amount such as 12.50.")
+    return minor

@@ -71,10 +71,13 @@ async def lock_delivery_any_account(tx: Connection, number: str) -> Delivery | N
 
 
 LIST = f"""
-SELECT {_COLUMNS} FROM einvoice_deliveries WHERE state <> 'accepted' OR $1 ORDER BY created_at DESC LIMIT $2
+SELECT {_COLUMNS} FROM einvoice_deliveries WHERE (state <> 'accepted' OR $1) AND ($3::text IS NULL OR mode = $3)
+ORDER BY created_at DESC LIMIT $2
 """  # noqa: S608 - columns above
 
 
-async def list_deliveries_any_account(connection: Connection, limit: int, *, with_accepted: bool) -> list[Delivery]:
-    """Newest first."""
-    return [value_of(Delivery, row) for row in await connection.fetch(LIST, with_accepted, limit)]
+async def list_deliveries_any_account(
+    connection: Connection, limit: int, *, with_accepted: bool, mode: Mode | None = None
+) -> list[Delivery]:
+    """Newest first. Without a mode, those of both."""
+    return [value_of(Delivery, row) for row in await connection.fetch(LIST, with_accepted, limit, mode)]
