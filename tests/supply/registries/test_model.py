@@ -10,11 +10,16 @@ from tests.support.rounds import ROUNDS
 from tonne.supply.registries.gateway import Repeat
 
 HISTORIES = 1_000 * ROUNDS
-KINDS = {"lost", "late", "doubled", "answer lost", "slow worker", "unavailable", "kill"}
+KINDS = {"lost", "late", "doubled", "answer lost", "slow worker", "unavailable", "kill", "held up", "settled"}
 BROKEN = (
     (histories.SentBeforeCommit, Repeat.KEY),
     (histories.EveryRefusalIsFinal, Repeat.HOLDING),
     (histories.PendingIsAskedAgain, Repeat.KEY),
+    (histories.SettledUnseen, Repeat.KEY),
+    (histories.SettledUnseen, Repeat.HOLDING),
+    (histories.SentHoweverLate, Repeat.KEY),
+    (histories.SentHoweverLate, Repeat.HOLDING),
+    (histories.PendingIsClosedInDoubt, Repeat.HOLDING),
     (histories.NewKeyAfterTimeout, Repeat.KEY),
     (histories.NewKeyAfterTimeout, Repeat.HOLDING),
     (histories.OldestCredits, Repeat.HOLDING),

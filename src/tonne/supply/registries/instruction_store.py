@@ -133,6 +133,25 @@ async def lock(tx: Connection, instruction_id: str) -> Open | None:
     return None if row is None else _open(row)
 
 
+# Locks the lot, so that nobody invalidates or pauses it until the request is marked as sent.
+FIND_OBSTACLE = """
+SELECT CASE WHEN lot.invalidated_at IS NOT NULL THEN 'Not sent: the lot was invalidated.'
+            WHEN lot.paused_at IS NOT NULL THEN 'Not sent: the lot is paused.' END
+FROM lots lot WHERE lot.mode = $1 AND lot.id = $2 FOR SHARE
+"""
+FIND_DISPUTED = f"""
+SELECT 'Not sent: the payment of an order is disputed.' FROM parcels parcel
+WHERE parcel.instruction_id = $1 AND parcel.status = 'to_retire' AND {IS_HELD} LIMIT 1
+"""  # noqa: S608 - a constant
+
+
+async def find_obstacle(tx: Connection, instruction: Instruction) -> str | None:
+    """Why a recorded request must not be sent now."""
+    of_lot: str | None = await tx.fetchval(FIND_OBSTACLE, instruction.mode, instruction.lot_id)
+    disputed: str | None = await tx.fetchval(FIND_DISPUTED, instruction.id)
+    return of_lot or disputed
+
+
 FIND_OPEN = f"SELECT {_COLUMNS} FROM registry_instructions WHERE id = $1 AND closed_at IS NULL"  # noqa: S608
 
 

@@ -66,9 +66,8 @@ class RetireUnits:
             await self._settle_safely(answers)
         return bool(due)
 
-    async def _claim(self, tx: Connection, parcel_ids: Collection[str] | None) -> list[_Step]:
-        """Record requests for parcels that wait, and lease what is due. Those to be sent are marked as sent: that is
-        committed before they leave."""
+    async def _claim(self, tx: Connection, parcel_ids: Collection[str] | None) -> list[Open]:
+        """Record requests for parcels that wait, and lease what is due."""
         now = self._clock()
         for mode in Mode:
             wait = timedelta(seconds=self._settings.registry_batch_s if mode is Mode.LIVE else 0)
@@ -76,31 +75,17 @@ class RetireUnits:
             if waiting:
                 await account_store.save_accounts(tx, self._accounts.values())
                 await record_instructions(tx, mode, waiting, now)
-        claimed = await instruction_store.claim(tx, now, LEASE, BATCH, parcel_ids)
-        is_new = [each.progress.state is State.RECORDED for each in claimed]
-        return [
-            _Step(await self._mark_asked(tx, each), is_request=True) if new else _Step(each, is_request=False)
-            for each, new in zip(claimed, is_new, strict=True)
-        ]
+        return await instruction_store.claim(tx, now, LEASE, BATCH, parcel_ids)
 
-    async def _mark_asked(self, tx: Connection, each: Open) -> Open:
-        now = self._clock()
-        asked = rules.asked(each.progress, now)
-        await instruction_store.set_progress(tx, each.instruction.id, asked, now, next_attempt_at=now + LEASE)
-        return replace(each, progress=asked)
-
-    async def _ask_safely(self, step: _Step, slots: asyncio.Semaphore, until: datetime) -> _Answered | None:
+    async def _ask_safely(self, claimed: Open, slots: asyncio.Semaphore, until: datetime) -> _Answered | None:
         """What has had no turn by then is left to a later run: another worker may take it when the lease ends."""
         try:
             async with slots:
-                if self._clock() < until:
-                    return await self._ask(step)
-                not_sent = Answer(outcome=Outcome.UNAVAILABLE, message="The registry is slow.")
-                return _Answered(step, not_sent) if step.is_request else None
+                return await self._ask(claimed) if self._clock() < until else None
         except Exception as error:
             if is_database_unavailable(error):
                 raise
-            await self._postpone(step)
+            await self._postpone(claimed)
             return None
 
     async def _settle_safely(self, answers: Sequence[_Answered]) -> None:
@@ -111,39 +96,60 @@ class RetireUnits:
             if is_database_unavailable(error):
                 raise
             if len(answers) == 1:
-                await self._postpone(answers[0].step)
+                await self._postpone(answers[0].step.open)
                 return
             _log.warning("batch_failed", failure_event="registry_answer_not_stored", error=repr(error))
             for each in answers:
                 await self._settle_safely([each])
 
-    async def _postpone(self, step: _Step) -> None:
+    async def _postpone(self, claimed: Open) -> None:
         """Look it up again soon."""
-        instruction_id = step.open.instruction.id
+        instruction_id = claimed.instruction.id
         _log.exception("registry_answer_not_stored", instruction_id=instruction_id)
         await self._database.commit(instruction_store.postpone, instruction_id, self._clock() + RETRY_AFTER)
 
-    async def _ask(self, step: _Step) -> _Answered:
-        instruction = step.open.instruction
+    async def _ask(self, claimed: Open) -> _Answered | None:
+        """None if nothing was asked: another worker does, or the request was given back."""
+        instruction = claimed.instruction
         account = self._accounts.get(instruction.registry_account)
         if account is None:
             message = "No gateway of this account is configured."
-            return _Answered(step, Answer(outcome=Outcome.UNAVAILABLE, message=message))
-        if step.is_request:
-            return _Answered(step, await account.gateway.retire(instruction))
-        answer = await account.gateway.look_up(instruction)
-        may_resend = rules.may_resend(step.open.progress, answer, self._clock())
-        if may_resend and await self._database.commit(self._resend, instruction.id):
-            return _Answered(_Step(step.open, is_request=True), await account.gateway.retire(instruction))
-        return _Answered(step, answer)
+            return _Answered(_Step(claimed, is_request=False), Answer(outcome=Outcome.UNAVAILABLE, message=message))
+        if claimed.progress.state is not State.RECORDED:
+            answer = await account.gateway.look_up(instruction)
+            if not rules.may_resend(claimed.progress, answer, self._clock()):
+                return _Answered(_Step(claimed, is_request=False), answer)
+        sent_at = await self._database.commit(self._mark_asked, claimed)
+        if sent_at is None:
+            return None
+        if self._clock() - sent_at > LEASE:
+            # It would arrive when everybody believes that all copies have arrived.
+            answer = Answer(outcome=Outcome.UNAVAILABLE, message="The request could not be sent in time.")
+        else:
+            answer = await account.gateway.retire(instruction)
+        return _Answered(_Step(claimed, is_request=True), answer)
 
-    async def _resend(self, tx: Connection, instruction_id: str) -> bool:
-        """False if another worker has an answer meanwhile."""
-        current = await instruction_store.lock(tx, instruction_id)
-        if current is None or current.progress.state is not State.ASKED:
-            return False
-        await self._mark_asked(tx, current)
-        return True
+    async def _mark_asked(self, tx: Connection, claimed: Open) -> datetime | None:
+        """Committed before the request leaves. None if it must not: somebody has changed it since it was claimed, or
+        its parcels are not to be retired now."""
+        instruction, is_new = claimed.instruction, claimed.progress.state is State.RECORDED
+        # What waits for a result stays as it is, whatever became of the lot.
+        obstacle = await instruction_store.find_obstacle(tx, instruction) if is_new else None
+        if obstacle is not None:
+            await instructed_parcels.lock_instructed_any_account(tx, [instruction.id])
+        current = await instruction_store.lock(tx, instruction.id)
+        if current is None or current.progress != claimed.progress:
+            return None
+        now = self._clock()
+        if obstacle is not None:
+            await instruction_store.set_progress(
+                tx, instruction.id, rules.given_back(current.progress), now, next_attempt_at=None, problem=obstacle
+            )
+            await instructed_parcels.release_any_account(tx, instruction.mode, [instruction.id])
+            return None
+        asked = rules.asked(current.progress, now)
+        await instruction_store.set_progress(tx, instruction.id, asked, now, next_attempt_at=now + LEASE)
+        return now
 
     async def _settle(self, tx: Connection, answers: Sequence[_Answered]) -> None:
         """Lots that change are locked before parcels, and parcels before instructions."""
@@ -177,10 +183,15 @@ class RetireUnits:
         if current is None:
             return
         progress = rules.answered(current.progress, answer, by_request=step.is_request)
+        is_invalid = progress.state in rules.CLOSED and await instructed_parcels.is_invalid(tx, instruction.lot_id)
         if progress.state is State.RETIRED and problem is not None:
-            # The look-up finds the same answer again, until it can be booked.
-            progress = replace(progress, state=current.progress.state)
             _log.error("registry_answer_not_booked", instruction_id=instruction.id, reason=problem)
+            if is_invalid:
+                # Which units they were does not matter: all orders get others.
+                await instructed_parcels.release_any_account(tx, instruction.mode, [instruction.id])
+            else:
+                # The look-up finds the same answer again, until it can be booked.
+                progress = replace(progress, state=current.progress.state)
         await instruction_store.set_progress(
             tx,
             instruction.id,
@@ -194,7 +205,7 @@ class RetireUnits:
             await instructed_parcels.set_holding(tx, instruction.lot_id, answer.next_holding_id)
         if progress.state is State.DECLINED:
             await self._give_back(tx, instruction, answer)
-        elif progress.state is State.RETIRED and await instructed_parcels.is_invalid(tx, instruction.lot_id):
+        elif progress.state is State.RETIRED and is_invalid:
             await self._note_drift(
                 tx, instruction, Cause.INVALID, sum(last - first + 1 for first, last in answer.units)
             )

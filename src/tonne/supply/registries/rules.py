@@ -42,6 +42,13 @@ def asked(progress: RequestProgress, now: datetime) -> RequestProgress:
     return RequestProgress(State.ASKED, progress.in_doubt + 1, now)
 
 
+def given_back(progress: RequestProgress) -> RequestProgress:
+    """A recorded request that is never sent: no copy of it is on its way."""
+    if progress.state is not State.RECORDED or progress.in_doubt:
+        raise ValueError("the request may be on its way")
+    return replace(progress, state=State.DECLINED)
+
+
 def answered(progress: RequestProgress, answer: Answer, *, by_request: bool) -> RequestProgress:
     """`by_request`: the answer of a request; otherwise that of a look-up."""
     if progress.state in CLOSED:
@@ -60,9 +67,9 @@ def answered(progress: RequestProgress, answer: Answer, *, by_request: bool) -> 
 
 
 def _is_final(progress: RequestProgress, answer: Answer, *, by_request: bool) -> bool:
-    if progress.state is State.PENDING:
+    if progress.state is State.PENDING and by_request:
         # Only the registry's own record closes what it has accepted.
-        return not by_request
+        return False
     return answer.is_final or not progress.in_doubt
 
 
@@ -70,6 +77,14 @@ def may_resend(progress: RequestProgress, answer: Answer, now: datetime) -> bool
     """Whether the same request may be sent again after this look-up. Never once the registry has accepted it."""
     is_lost = answer.outcome is Outcome.NOT_FOUND and progress.state is State.ASKED
     return is_lost and progress.sent_at is not None and now - progress.sent_at >= RESEND_AFTER
+
+
+def may_settle(progress: RequestProgress, *, seen: State | None, found_at: datetime) -> bool:
+    """Whether what a person found at the registry then counts: all copies had arrived, and nothing has happened since.
+
+    `seen`: the state of the request at that time.
+    """
+    return progress.state is seen and progress.sent_at is not None and found_at - progress.sent_at >= RESEND_AFTER
 
 
 def next_look(looks: int, now: datetime) -> datetime:

@@ -14,12 +14,12 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import By, replace
 from tonne.selling.users.approvals import ApprovalKind, Approver, Subject, approve
-from tonne.supply.registries import instruction_store, settlement_store
+from tonne.supply.registries import instruction_store, rules, settlement_store
 from tonne.supply.registries.book_answer import RetiredUnits, book_answers
 from tonne.supply.registries.errors import RequestNotOpen, SettlementRefused
 from tonne.supply.registries.gateway import Answer, Instruction, Outcome
 from tonne.supply.registries.instruction_store import Open
-from tonne.supply.registries.rules import RESEND_AFTER, State
+from tonne.supply.registries.rules import State
 from tonne.supply.registries.settlement_store import StoredSettlement
 from tonne.supply.stock.parcels import instructed_parcels
 from tonne.supply.stock.serial_runs import Numbers
@@ -34,7 +34,7 @@ class RequestFinding(StrEnum):
 
 class RequestSettlement(Struct, frozen=True, kw_only=True):
     """`serials` are those that the registry has retired. `next_holding_id` has what is left of the holding, if the
-    registry has split it.
+    registry has split it. `seen` is the state of the request when the person said so.
     """
 
     finding: RequestFinding
@@ -43,6 +43,7 @@ class RequestSettlement(Struct, frozen=True, kw_only=True):
     retired_on: date | None = None
     serials: tuple[str, ...] = ()
     next_holding_id: str | None = None
+    seen: State | None = None
 
     @property
     def text(self) -> str:
@@ -79,12 +80,13 @@ async def request_settlement(
     tx: Connection, request_id: str, settlement: RequestSettlement, *, settings: Settings, by: By
 ) -> RequestedSettlement:
     """Note what is to be approved. It replaces what was noted before. Raises RequestNotOpen, SettlementRefused."""
-    found = await _require_open(tx, request_id, by.at)
+    found = await _require_open(tx, request_id)
+    settlement = replace(settlement, seen=found.progress.state)
     # Only tried: an approval is for something that can be booked.
     trial = tx.transaction()
     await trial.start()
     try:
-        await _book(tx, found, settlement, settings=settings, by=by)
+        await _book(tx, found, settlement, found_at=by.at, settings=settings, by=by)
     finally:
         await trial.rollback()
     document = msgspec.json.encode(settlement).decode()
@@ -112,11 +114,11 @@ async def approve_settlement(
         raise RequestNotOpen(f"Nobody has said what became of request {request_id}.")
     # Two approvals at the same time wait for each other here.
     await instructed_parcels.lock_lot_before_parcels(tx, stored.lot_id)
-    found, settlement = await _require_open(tx, request_id, now), read_settlement(stored)
+    found, settlement = await _require_open(tx, request_id), read_settlement(stored)
     missing = await approve(tx, subject_of(stored), approver, now)
     if not missing:
         by = approver.actor.at(now)
-        await _book(tx, found, settlement, settings=settings, by=by)
+        await _book(tx, found, settlement, found_at=stored.requested_at, settings=settings, by=by)
         latest = await settlement_store.find(tx, request_id)
         if latest != stored:
             raise SettlementRefused("Somebody has changed what is to be approved. Look at the request again.")
@@ -133,19 +135,17 @@ async def approve_settlement(
     return RequestedSettlement(request_id, settlement, missing)
 
 
-async def _require_open(tx: Connection, request_id: str, now: datetime) -> Open:
-    """A request whose copies have all arrived, or never will."""
+async def _require_open(tx: Connection, request_id: str) -> Open:
     found = await instruction_store.find_open(tx, request_id)
     if found is None:
         raise RequestNotOpen(f"Request {request_id} is not open: it has its result, or there is none.")
-    sent_at = found.progress.sent_at
-    if sent_at is None or now - sent_at < RESEND_AFTER:
-        raise SettlementRefused("The request may still be on its way: wait until ten minutes after it was sent.")
     return found
 
 
-async def _book(tx: Connection, found: Open, settlement: RequestSettlement, *, settings: Settings, by: By) -> None:
-    """Lots are locked before parcels, and parcels before requests."""
+async def _book(
+    tx: Connection, found: Open, settlement: RequestSettlement, *, found_at: datetime, settings: Settings, by: By
+) -> None:
+    """Lots are locked before parcels, and parcels before requests. `found_at`: when the person has looked."""
     instruction, is_retired = found.instruction, settlement.finding is RequestFinding.RETIRED
     await instructed_parcels.lock_lot_before_parcels(tx, instruction.lot_id)
     if is_retired:
@@ -163,6 +163,12 @@ async def _book(tx: Connection, found: Open, settlement: RequestSettlement, *, s
     current = await instruction_store.lock(tx, instruction.id)
     if current is None:
         raise RequestNotOpen(f"Request {instruction.id} has got its result meanwhile.")
+    # Under the lock: a worker may just have sent it again, or got an answer.
+    if not rules.may_settle(current.progress, seen=settlement.seen, found_at=found_at):
+        raise SettlementRefused(
+            "The request may still have been on its way, or was answered since: wait until ten minutes after it was "
+            "sent, then look at the registry again."
+        )
     state = State.RETIRED if is_retired else State.DECLINED
     await instruction_store.set_progress(
         tx,

@@ -177,6 +177,8 @@ class SimulatedRegistry:
 
     async def _answer(self, tx: Connection, found: Retirement) -> Answer:
         is_declined = found.state == "declined"
+        # A copy that comes later is answered alike. Rejecting may have freed a holding, which could be used again.
+        is_final = self._repeat is Repeat.KEY or await store.is_used(tx, self._account, found.holding_id)
         return Answer(
             outcome=Outcome(found.state),
             registry_reference=f"sim_{found.key}",
@@ -185,7 +187,7 @@ class SimulatedRegistry:
             next_holding_id=await store.find_child(tx, self._account, found.holding_id),
             code=found.code if is_declined else None,
             message=found.message if is_declined else None,
-            is_final=is_declined,
+            is_final=is_declined and is_final,
         )
 
 

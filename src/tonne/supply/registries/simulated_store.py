@@ -161,6 +161,13 @@ async def find_child(connection: Connection, account: str, holding_id: str) -> s
     return child
 
 
+IS_USED = "SELECT is_used FROM simulated_holdings WHERE registry_account = $1 AND id = $2"
+
+
+async def is_used(connection: Connection, account: str, holding_id: str) -> bool:
+    return await connection.fetchval(IS_USED, account, holding_id) is True
+
+
 # Lots that were withdrawn are nowhere.
 LIST_HOLDINGS = """
 SELECT id, lot_id, active FROM simulated_holdings holding

@@ -131,7 +131,8 @@ INVARIANTS = (
         FROM lots lot LEFT JOIN parcels parcel ON parcel.mode = lot.mode AND parcel.lot_id = lot.id
         WHERE (lot.invalidated_at IS NULL) <> (parcel.invalidated_at IS NULL) AND parcel.id IS NOT NULL
            OR lot.invalidated_at IS NOT NULL
-              AND (lot.allocated_grams < lot.quantity_grams OR parcel.status IN ('open', 'to_retire'))
+              AND (lot.allocated_grams < lot.quantity_grams OR parcel.status = 'open'
+                   OR parcel.status = 'to_retire' AND parcel.instruction_id IS NULL)
         """,
     ),
     Invariant(

@@ -32,6 +32,8 @@ LOCK_UNITS = f"""
 SELECT {_PARCEL} FROM parcels
 WHERE mode = $1 AND project_id = ANY ($2::text[]) AND allocated_grams < quantity_grams
   AND (account_id IS NULL OR account_id = ANY ($3::text[])) AND invalidated_at IS NULL
+  AND NOT EXISTS (SELECT FROM lots WHERE lots.mode = parcels.mode AND lots.id = parcels.lot_id
+                    AND lots.paused_at IS NOT NULL)
 ORDER BY id FOR UPDATE
 """  # noqa: S608 - a constant
 

@@ -75,11 +75,15 @@ class ResupplyOrders(RowJobWithSettings, frozen=True):
 
 
 async def resupply(tx: Connection, case: LotCase, settings: Settings, now: datetime) -> None:
-    """Give the order of a locked case the same grams of other lots, or postpone the case if supply is short.
+    """Give the order of a locked case the same grams of other lots, or postpone the case if supply is short, or while a
+    registry is asked to retire what the order holds of the lot.
 
     The same projects are preferred. Call it once per transaction, and last: it locks supply, then the order.
     """
     (order,) = await load_orders(tx, [case.order_key])
+    if any(each.is_asked for each in await find_lost(tx, order, case.lot_id)):
+        await move_case(tx, case.order_key, case.lot_id, CaseState.RESUPPLY, now=now, due_at=now + RECHECK)
+        return
     # Lots and parcels before the order, as importing confirmations does: the order is not paid, but allocated.
     sources, supply, _ = await lock_supply(tx, case.scope.mode, [order], settings, now)
     order = (await lock_orders(tx, [case.order_key]))[case.order_id]

@@ -168,12 +168,12 @@ WHERE (mode, lot_id, account_id, order_id) IN (
     SELECT lot_case.mode, lot_case.lot_id, lot_case.account_id, lot_case.order_id
     FROM unnest($1::text[], $2::text[]) AS keys (account_id, id)
     JOIN lot_cases lot_case ON lot_case.account_id = keys.account_id AND lot_case.order_id = keys.id
-    WHERE lot_case.state = 'retiring' FOR UPDATE OF lot_case SKIP LOCKED)
+    WHERE lot_case.state IN ('retiring', 'resupply') FOR UPDATE OF lot_case SKIP LOCKED)
 """
 
 
 async def wake_retiring_cases(tx: Connection, keys: Sequence[OrderKey], now: datetime) -> None:
-    """Make the cases of these orders due that wait for a retirement."""
+    """Make the cases of these orders due that wait for a retirement, or for the answer of a registry."""
     await tx.execute(WAKE_RETIRING_CASES, *columns(keys, "account_id, id"), now)
 
 

@@ -228,9 +228,10 @@ UPDATE lots SET invalidated_at = $3, invalidated_by = $4, invalid_reason = $5,
                 invalid_grams = quantity_grams - allocated_grams, allocated_grams = quantity_grams
 WHERE mode = $1 AND id = $2
 """
+# What a registry is asked to retire waits for its answer.
 MARK_PARCELS = """
 UPDATE parcels SET invalidated_at = $3, close_at = NULL,
-                   status = CASE WHEN status = 'retired' THEN 'retired' ELSE 'invalid' END
+                   status = CASE WHEN status = 'retired' OR instruction_id IS NOT NULL THEN status ELSE 'invalid' END
 WHERE mode = $1 AND lot_id = $2
 """
 

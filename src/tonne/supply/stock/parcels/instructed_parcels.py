@@ -5,6 +5,8 @@ from datetime import datetime
 
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode, Scope
+from tonne.supply.stock.lots.lot_case_store import wake_resupply
+from tonne.supply.stock.model import ParcelStatus
 
 # Skips what another worker instructs, or a person changes, at the moment.
 LOCK_WAITING = """
@@ -46,9 +48,12 @@ async def lock_lot_before_parcels(tx: Connection, lot_id: str) -> None:
     await tx.execute(LOCK_LOT, lot_id)
 
 
+# Parcels of a lot that was invalidated meanwhile are invalid now.
 RELEASE = """
-UPDATE parcels SET instruction_id = NULL, desk_note = $3
+UPDATE parcels SET instruction_id = NULL, desk_note = $3,
+                   status = CASE WHEN invalidated_at IS NULL THEN status ELSE 'invalid' END
 WHERE mode = $1 AND instruction_id = ANY ($2::text[]) AND status = 'to_retire'
+RETURNING status
 """
 
 
@@ -56,7 +61,10 @@ async def release_any_account(
     tx: Connection, mode: Mode, instruction_ids: Collection[str], desk_note: str | None = None
 ) -> None:
     """Parcels that closed instructions have not retired are waiting again, or with a note for a person."""
-    await tx.execute(RELEASE, mode, list(instruction_ids), desk_note)
+    released = await tx.fetch(RELEASE, mode, list(instruction_ids), desk_note)
+    if any(row["status"] == ParcelStatus.INVALID for row in released):
+        # Their orders have waited for the answer.
+        await wake_resupply(tx, mode)
 
 
 PAUSE_LOT = """

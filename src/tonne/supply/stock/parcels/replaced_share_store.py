@@ -9,16 +9,18 @@ from tonne.selling.orders.model import Order
 
 
 class LostShare(Struct, frozen=True):
-    """Grams of an invalid lot that a line of the order holds."""
+    """Grams of an invalid lot that a line of the order holds. `is_asked`: a registry may be retiring them."""
 
     line_position: int
     parcel_id: str
     project_id: str
     quantity_grams: int
+    is_asked: bool
 
 
 FIND_LOST = """
-SELECT share.line_position, share.parcel_id, parcel.project_id, share.quantity_grams
+SELECT share.line_position, share.parcel_id, parcel.project_id, share.quantity_grams,
+       parcel.status = 'to_retire' AS is_asked
 FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 WHERE share.account_id = $1 AND share.order_id = $2 AND parcel.lot_id = $3
 ORDER BY share.line_position, parcel.start_grams

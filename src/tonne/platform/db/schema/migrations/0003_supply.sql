@@ -565,7 +565,7 @@ CREATE TABLE registry_instructions (
     CHECK ((settlement IS NULL) = (settlement_by IS NULL) AND (settlement IS NULL) = (settlement_at IS NULL)),
     FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
     CHECK (mode = 'test' OR registry_account NOT LIKE 'sim-%'),
-    CHECK (state = 'recorded' OR sent_at IS NOT NULL),
+    CHECK (state IN ('recorded', 'declined') OR sent_at IS NOT NULL),
     CHECK (state <> 'recorded' OR in_doubt = 0),
     CHECK ((state IN ('retired', 'declined')) = (closed_at IS NOT NULL)),
     CHECK ((closed_at IS NULL) = (next_attempt_at IS NOT NULL))
