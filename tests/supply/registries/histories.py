@@ -293,7 +293,9 @@ class Client:
         self.faults["settled"] += 1
         is_retired = made is not None and made.state is State.RETIRED
         state = State.RETIRED if is_retired else State.DECLINED
-        self.close(row, replace(row.progress, state=state, in_doubt=0), made and self.registry.of(made))
+        self.close(
+            row, replace(row.progress, state=state, in_doubt=0), None if made is None else self.registry.of(made)
+        )
 
     def may_settle(self, row: Row, seen: RequestProgress, found_at: datetime) -> bool:
         return rules.may_settle(row.progress, seen=seen.state, found_at=found_at)

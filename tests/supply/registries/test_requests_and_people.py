@@ -1,6 +1,7 @@
 """Requests to registries while people settle them, pause or invalidate their lots, or payments are disputed."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -8,7 +9,9 @@ import pytest
 
 from tests.supply.registries.test_retire_units import buy, check_books, instructions, states, unit
 from tests.supply.retirements.shop import TONNE, Shop
+from tests.support.scene import RunsOnce
 from tonne.platform.db.database import Connection
+from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.values.context import Actor, ActorKind
 from tonne.selling.users.approvals import ApprovalFactor, Approver
 from tonne.supply.registries import instruction_store, retire_units
@@ -172,9 +175,8 @@ async def test_credits_of_an_invalid_lot_wait_for_the_answer(
     assert [row["units"] for row in rows] == [lost] * bool(lost)
     trial.clock.advance(minutes=1)
     await trial.work()
-    [task] = await trial.work_list() or [None]
-    if task is not None:
-        await trial.confirm(task)
+    if tasks := await trial.work_list():
+        await trial.confirm(*tasks)
         await trial.work()
     assert await trial.statuses(order) == ["complete"]
     await check_books(trial)
@@ -254,14 +256,14 @@ async def test_jobs_and_people_at_once_do_not_block_each_other(trial: Shop, unit
     lot_id = await trial.fetchval("SELECT DISTINCT lot_id FROM parcels")
     meet = asyncio.Barrier(6)
 
-    async def work(job: object) -> None:
+    async def work(job: RunsOnce) -> None:
         await meet.wait()
         for _ in range(6):
-            await job.run_once()  # type: ignore[attr-defined]
+            await job.run_once()
 
-    async def person(step: partial[object]) -> None:
+    async def person(step: Callable[[], Awaitable[object]]) -> None:
         await meet.wait()
-        await step()  # type: ignore[misc]
+        await step()
 
     services = trial.services
     await asyncio.gather(
@@ -275,3 +277,21 @@ async def test_jobs_and_people_at_once_do_not_block_each_other(trial: Shop, unit
     await pass_time(trial, timedelta(minutes=15))
     assert await trial.statuses(*orders) == ["complete"] * len(orders)
     await check_books(trial)
+
+
+async def test_a_person_cannot_book_what_a_registry_is_asked_to_retire(trial: Shop, unit: int) -> None:
+    """A line of the desk with serials of an open request: these would move to another parcel."""
+    declined, asked = [await buy(trial, name, 2 * unit) for name in ("Registry Declined", "Registry Pending")]
+    await trial.services.allocate_orders.run_once()
+    await trial.services.retire_units.run_once()
+    await trial.services.retire_units.run_once()
+    assert await states(trial) == [("declined", 0), ("pending", 0)]
+    [task] = await trial.work_list()
+    heads = "parcel_id,serial,retired_on,retirement_url"
+    line = f"{task.parcel_id},test-A-1 103–104,{trial.clock.now.date()},https://registry.verra.org/1"
+    with pytest.raises(SheetInvalid, match="the registry is being asked to retire the serials"):
+        await trial.confirm_file([heads, line])
+    await trial.confirm(task)
+    await pass_time(trial, timedelta(minutes=2))
+    assert await trial.statuses(declined, asked) == ["complete"] * 2
+    await trial.check_supply()

@@ -162,7 +162,9 @@ async def test_files_without_the_columns_change_no_facts_and_unknown_stays_unkno
     await live.check_invariants()
 
 
-async def test_a_parcel_that_gets_units_of_another_lot_gets_their_facts(live: Shop) -> None:
+@pytest.mark.parametrize("is_edited", [False, True])
+async def test_a_parcel_that_gets_units_of_another_lot_gets_their_facts(live: Shop, is_edited: bool) -> None:
+    """Those that were fixed when the units were allocated."""
     await stock(live)
     await live.import_files({FileKind.LOTS: [LOT.split(",labels", maxsplit=1)[0], "Our Registry,A,2020,Y 1–2,held,,"]})
     ada, berta = await live.account("Ada"), await live.account("Berta")
@@ -170,6 +172,10 @@ async def test_a_parcel_that_gets_units_of_another_lot_gets_their_facts(live: Sh
     await live.work()
     of_x, of_y = await live.work_list()
     assert (of_x.serials, of_y.serials) == ("X 1–10", "Y 1–2")
+    if is_edited:
+        await live.import_files(lot(""))
+        labelled_y = [LOT, "Our Registry,A,2020,Y 1–2,held,,," + LABELS + ",,,,,,"]
+        await live.import_files({FileKind.LOTS: labelled_y})
     heads = "parcel_id,serial,retired_on,retirement_url"
     page, day = "https://registry.verra.org", live.clock.now.date()
     lines = [f"{of_y.parcel_id},X 1–2,{day},{page}/1"]

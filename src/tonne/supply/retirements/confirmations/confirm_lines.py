@@ -96,7 +96,7 @@ async def plan_confirmations(
     faults = [
         LineFault(row.line, *fault) for row in rows for fault in check_row(latest, {"retired_on": row.retired_on})
     ]
-    book, lines, certified = await _lock_book(tx, mode, rows, faults)
+    book, lines, certified = await _lock_book(tx, mode, rows, faults, instruction_ids)
     check = RetirementPages(registry_pages(pages), mode)
     await check.read_used_any_account(tx, {url for line in lines if (url := line.row.retirement_url)})
     new: list[_Recorded] = []
@@ -106,7 +106,7 @@ async def plan_confirmations(
         for line in lines:
             advance(1)
             try:
-                parcel, is_moved = _find_parcel(book, line, mode, instruction_ids)
+                parcel, is_moved = _find_parcel(book, line, mode)
                 is_known = _check_state(line.row, parcel, certified) and not is_moved
                 _check_facts(line.row, parcel)
                 if not is_known:
@@ -149,7 +149,11 @@ async def record_confirmations(
 
 
 async def _lock_book(
-    tx: Connection, mode: Mode, rows: Sequence[ConfirmationRow], faults: list[LineFault]
+    tx: Connection,
+    mode: Mode,
+    rows: Sequence[ConfirmationRow],
+    faults: list[LineFault],
+    instruction_ids: Collection[str],
 ) -> tuple[ParcelBook, list[_Confirmed], dict[str, str]]:
     """The locked parcels, what the lines confirm, and certificates by the parcels that they state.
 
@@ -174,7 +178,7 @@ async def _lock_book(
     unread = {row.line for row, _ in named} - runs.keys()
     lines = _confirmed([row for row in rows if row.line not in unread], parcels, runs, faults)
     certified = await find_certified_any_account(tx, mode, _contradicted(parcels, lines))
-    return ParcelBook(parcels, certified.keys()), lines, certified
+    return ParcelBook(parcels, certified.keys(), instruction_ids), lines, certified
 
 
 def _confirmed(
@@ -222,9 +226,7 @@ class _LineRefused(Exception):
         self.column, self.message = column, message
 
 
-def _find_parcel(
-    book: ParcelBook, line: _Confirmed, mode: Mode, instruction_ids: Collection[str]
-) -> tuple[BookedParcel, bool]:
+def _find_parcel(book: ParcelBook, line: _Confirmed, mode: Mode) -> tuple[BookedParcel, bool]:
     """The parcel that holds the serials of the line, and whether it holds them only now."""
     row, run = line.row, line.run
     parcel = book.find(line.parcel_id)
@@ -237,7 +239,7 @@ def _find_parcel(
     if parcel.status is ParcelStatus.OPEN:
         message = "the parcel still takes fractions: delete the line, and retire it once it is on the list."
         raise _LineRefused("parcel_id", message)
-    if parcel.status is ParcelStatus.TO_RETIRE and parcel.instruction_id not in {None, *instruction_ids}:
+    if book.is_asked(parcel):
         raise _LineRefused("parcel_id", "the registry is being asked to retire the parcel: delete the line.")
     try:
         held = book.find_held(parcel, run)
@@ -292,8 +294,7 @@ def _check_page(row: ConfirmationRow, parcel: BookedParcel, pages: RetirementPag
 
 async def _write(tx: Connection, mode: Mode, plan: ConfirmationPlan, *, now: datetime) -> None:
     if plan.book.changed:
-        await parcel_store.move_changed_parcels(tx, mode, plan.book.changed)
-        await parcel_store.insert_split(tx, mode, plan.book.created)
+        await parcel_store.move_parcels(tx, mode, plan.book)
     if plan.corrected:
         await parcel_store.correct_retirements_any_account(
             tx, mode, [each.confirmation for each in plan.corrected], now

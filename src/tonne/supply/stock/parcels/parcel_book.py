@@ -93,9 +93,13 @@ class SerialsRefused(Exception):
 
 
 class ParcelBook:
-    """`fixed_ids` are parcels that certificates state: their serials cannot change."""
+    """`fixed_ids` are parcels that certificates state: their serials cannot change. Nor can those of a request to a
+    registry, unless it is one of `instruction_ids`, which have their answers.
+    """
 
-    def __init__(self, parcels: Iterable[BookedParcel], fixed_ids: Iterable[str]) -> None:
+    def __init__(
+        self, parcels: Iterable[BookedParcel], fixed_ids: Iterable[str], instruction_ids: Iterable[str] = ()
+    ) -> None:
         self._parcels = {parcel.id: parcel for parcel in parcels}
         self._before = {parcel.id: replace(parcel) for parcel in self._parcels.values()}
         self._split: defaultdict[str, list[str]] = defaultdict(list)
@@ -103,6 +107,7 @@ class ParcelBook:
             if parcel.split_from is not None:
                 self._split[parcel.split_from].append(parcel.id)
         self._fixed_ids = frozenset(fixed_ids)
+        self._answered = {None, *instruction_ids}
         self._lines: dict[str, int] = {}
 
     def find(self, parcel_id: str) -> BookedParcel | None:
@@ -122,6 +127,14 @@ class ParcelBook:
         """Stored parcels whose serials change: as they were, and as they are now."""
         pairs = [(before, self._parcels[id_]) for id_, before in self._before.items()]
         return [(before, now) for before, now in pairs if (before.lot, before.run) != (now.lot, now.run)]
+
+    def is_asked(self, parcel: BookedParcel) -> bool:
+        """Whether a registry may be retiring it at the moment."""
+        return parcel.status is ParcelStatus.TO_RETIRE and parcel.instruction_id not in self._answered
+
+    def former_holder(self, parcel: BookedParcel) -> str | None:
+        """The parcel that held its units before the import."""
+        return next((each.id for each in self._before.values() if each.run.common(parcel.run)), None)
 
     def confirm(self, parcel: BookedParcel, line: int) -> None:
         """A line of the file confirms the parcel. No later line may give it other serials. Raises SerialsRefused."""
@@ -164,6 +177,7 @@ class ParcelBook:
             and each.lot_status is LotStatus.HELD
             and each.status is not ParcelStatus.OPEN
             and each.invalidated_at is None
+            and not self.is_asked(each)
             and (each.run.units == run.units or (each.run.units > run.units and each.is_divisible))
         ]
         return min(fits, key=lambda each: _preference(each, run), default=None)
@@ -203,6 +217,11 @@ class ParcelBook:
                 raise SerialsRefused(
                     f"the serials {each.serials} are recorded as retired for the parcel {each.id}: a serial can be "
                     "retired only once, so correct the line."
+                )
+            if self.is_asked(each):
+                raise SerialsRefused(
+                    f"the registry is being asked to retire the serials {each.serials}: import the line when it has "
+                    "answered."
                 )
             if not (requested.contains(each.run) or each.is_divisible):
                 raise SerialsRefused(f"the parcel {each.id} shares a unit: retire the serials {source.serials}.")

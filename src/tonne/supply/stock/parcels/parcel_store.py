@@ -8,7 +8,7 @@ import asyncpg
 from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
-from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace
+from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace, ParcelBook
 from tonne.supply.stock.serial_runs import SerialRun
 from tonne.supply.transparency.record_statements import record_retirements
 from tonne_verify.serials.parse import stored_units
@@ -110,7 +110,19 @@ async def move_changed_parcels(
     # Only parcels of one line change their size.
     resized = [now for before, now in changed if before.quantity_grams != now.quantity_grams]
     await tx.execute(RESIZE_SHARES, mode, *columns(resized, "id, quantity_grams"))
-    await _restate_shares(tx, mode, [now for before, now in changed if before.lot.lot_id != now.lot.lot_id])
+
+
+async def move_parcels(tx: Connection, mode: Mode, book: ParcelBook) -> None:
+    """Store what has changed in the book."""
+    changed, created = book.changed, book.created
+    await move_changed_parcels(tx, mode, changed)
+    await _insert_split(tx, mode, created)
+    lots = {before.id: before.lot.lot_id for before in book.stored}
+    of_others = [
+        each for each in (*(now for _, now in changed), *created) if lots[each.origin_id or each.id] != each.lot.lot_id
+    ]
+    holders = [book.former_holder(each) for each in of_others]
+    await tx.execute(RESTATE_SHARES, mode, *columns(of_others, "id"), holders)
 
 
 INSERT_SPLIT = """
@@ -132,25 +144,22 @@ JOIN shares origin ON origin.mode = $1 AND origin.parcel_id = new.origin_id
 """
 
 
-async def insert_split(tx: Connection, mode: Mode, created: Sequence[BookedParcel]) -> None:
+async def _insert_split(tx: Connection, mode: Mode, created: Sequence[BookedParcel]) -> None:
     """Parcels that were split off from parcels of one line, with the share of that line."""
     facts = "id, origin_id, lot.lot_id, start_grams, quantity_grams, split_from"
     await tx.execute(INSERT_SPLIT, mode, *columns(created, facts))
     await tx.execute(INSERT_SPLIT_SHARES, mode, *columns(created, "id, origin_id, quantity_grams"))
-    await _restate_shares(tx, mode, created)
 
 
-# Labels belong to units: a parcel that got units of another lot has the facts of that lot.
+# Labels belong to units: a parcel that got units of another lot has the facts that were fixed when those units were
+# allocated. All in one statement: two parcels may exchange their facts.
 RESTATE_SHARES = """
-UPDATE shares SET facts_digest = lot.facts_digest
-FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-WHERE shares.mode = $1 AND shares.parcel_id = ANY ($2::text[]) AND parcel.mode = $1 AND parcel.id = shares.parcel_id
+UPDATE shares SET facts_digest = (SELECT held.facts_digest FROM shares held
+                                  WHERE held.mode = $1 AND held.parcel_id = given.holder_id
+                                  ORDER BY held.order_id, held.line_position LIMIT 1)
+FROM unnest($2::text[], $3::text[]) AS given (id, holder_id)
+WHERE shares.mode = $1 AND shares.parcel_id = given.id
 """
-
-
-async def _restate_shares(tx: Connection, mode: Mode, parcels: Sequence[BookedParcel]) -> None:
-    if parcels:
-        await tx.execute(RESTATE_SHARES, mode, [parcel.id for parcel in parcels])
 
 
 CORRECT = """
