@@ -339,10 +339,21 @@ class Story:
             await tx.execute(sql, f"mail_{number}", self.world.ours_live.scope.organisation_id, ["ada@ours.test"])
         return (f"mail_{number}",)
 
-    async def confirm_retirements(self) -> Words:
-        """The invoice of an order is settled, its credits are allocated, and the exported list is confirmed."""
+    async def export_retirements(self) -> Words:
+        """The invoice of an order is settled, and its credits are allocated."""
         self.run("invoice", "settle", await self.invoice())
         await self.services.allocate_orders.run_once()
+        return ("--mode", "live", "-o", str(self.folder / "new.csv"))
+
+    async def put_back_retirements(self) -> Words:
+        self.run("retirement", "export", *(await self.export_retirements()))
+        async with self.services.database.connection() as connection:
+            parcel_id = await connection.fetchval("SELECT id FROM parcels WHERE exported_at IS NOT NULL LIMIT 1")
+        return ("--mode", "live", str(parcel_id))
+
+    async def confirm_retirements(self) -> Words:
+        """The invoice of an order is settled, its credits are allocated, and the exported list is confirmed."""
+        await self.export_retirements()
         exported = self.folder / "list.csv"
         self.run("retirement", "export", "--mode", "live", "-o", str(exported))
         with exported.open(encoding="utf-8-sig", newline="") as stream:

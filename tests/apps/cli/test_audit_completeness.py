@@ -35,7 +35,7 @@ READING = (
     "org list, org show, account list, account show, key list, link list, "
     "link show, page show, history list, catalogue list, picture list, card show, invoice list, invoice pdf, "
     "einvoice list, invoice show, invoice credit-pdf, invoice ageing, invoice statement, invoice write-offs, "
-    "retirement export, retirement list, order list, order show, charge "
+    "retirement list, order list, order show, charge "
     "list, charge show, order certificates, lot list, lot show, lot export, unit list, mail list, mail show, "
     "transfer list, transfer show, transfer doubtful, transfer returns, refund list, refund show, dispute list, "
     "dispute show, payout list, export journal, export balances, person list, hold-quota list, log openings, "
@@ -155,6 +155,8 @@ AUDITED: dict[str, Callable[[Story], Awaitable[Words]]] = {
     "archive run": lambda story: story.old_partition(),
     "unit close": lambda story: story.open_unit(),
     "retirement import": lambda story: story.confirm_retirements(),
+    "retirement export": lambda story: story.export_retirements(),
+    "retirement put-back": lambda story: story.put_back_retirements(),
     "registry check": lambda story: story.registry_account(),
     "registry retry": lambda story: story.registry_request(),
     "registry upload": lambda story: story.registry_statement(),

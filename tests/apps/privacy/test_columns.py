@@ -141,7 +141,11 @@ KEPT = {
     "organisation_admins": {"email": ADDRESS_IN_USE},
     "organisation_modes": {"default_bundle_selection": OWN},
     "organisations": {"address name": OWN, "closed_reason": OPERATOR},
-    "parcels": {"beneficiary": REGISTRY, "retirement_url split_from": SELLER, "instruction_id desk_note": SELLER},
+    "parcels": {
+        "beneficiary": REGISTRY,
+        "retirement_url split_from instruction_id desk_note": SELLER,
+        "exported_by": "the actor, as in the audit log",
+    },
     "projects": {
         "country description details image mechanism methodology name registry registry_project_id": SELLER,
         "picture registry_url slug type": SELLER,

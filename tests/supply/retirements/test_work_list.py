@@ -121,6 +121,8 @@ async def test_confirmed_parcels_complete_their_orders(operator: Operator) -> No
         "retired_on": "",
         "retirement_url": "",
         "retired_serials": "",
+        "exported_at": "",
+        "exported_by": "",
     }
     # Confirm the first parcel.
     done = operator.write(retired(lines[0]))

@@ -98,10 +98,11 @@ SELECT lot.id AS lot_id, lot.holding_id,
        lot.invalidated_at IS NOT NULL AS is_invalid
 FROM lots lot
 LEFT JOIN (SELECT lot_id, sum(quantity_grams)::bigint AS grams,
-                  (sum(quantity_grams) FILTER (WHERE desk_note IS NOT NULL))::bigint AS desk_grams
-           FROM (SELECT lot_id, quantity_grams, desk_note FROM parcels WHERE mode = $1 AND status = 'to_retire'
+                  (sum(quantity_grams) FILTER (WHERE is_at_desk))::bigint AS desk_grams
+           FROM (SELECT lot_id, quantity_grams, desk_note IS NOT NULL OR exported_at IS NOT NULL AS is_at_desk
+                 FROM parcels WHERE mode = $1 AND status = 'to_retire'
                  UNION ALL
-                 SELECT lot_id, quantity_grams, NULL FROM parcels WHERE mode = $1 AND status = 'open') unretired
+                 SELECT lot_id, quantity_grams, false FROM parcels WHERE mode = $1 AND status = 'open') unretired
            GROUP BY lot_id) waiting ON waiting.lot_id = lot.id
 LEFT JOIN registry_instructions busy
        ON busy.mode = lot.mode AND busy.lot_id = lot.id AND busy.state IN ('recorded', 'asked', 'pending')
@@ -190,7 +191,8 @@ SELECT account.id, account.mode, account.adapter, account.looked_at, account.com
                WHERE drift.registry_account = account.id AND drift.closed_at IS NULL) AS has_drift,
        (SELECT min(parcel.opened_at) FROM parcels parcel JOIN lots lot USING (mode)
         WHERE lot.id = parcel.lot_id AND parcel.mode = account.mode AND parcel.status = 'to_retire'
-          AND parcel.desk_note IS NULL AND lot.registry_account = account.id AND lot.paused_at IS NULL
+          AND parcel.desk_note IS NULL AND parcel.exported_at IS NULL
+          AND lot.registry_account = account.id AND lot.paused_at IS NULL
        ) AS waiting_since
 FROM registry_accounts account ORDER BY account.id
 """

@@ -48,7 +48,7 @@ SELECT parcel.id, lot.registry_account, parcel.lot_id, lot.holding_id, parcel.in
 FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND parcel.opened_at <= $2
   AND ($3::text[] IS NULL OR parcel.id = ANY ($3))
-  AND parcel.instruction_id IS NULL AND parcel.desk_note IS NULL
+  AND parcel.instruction_id IS NULL AND parcel.desk_note IS NULL AND parcel.exported_at IS NULL
   AND lot.registry_account IS NOT NULL AND lot.paused_at IS NULL AND lot.invalidated_at IS NULL
   AND NOT EXISTS (SELECT FROM registry_instructions busy
                   WHERE busy.registry_account = lot.registry_account AND busy.holding_id = lot.holding_id

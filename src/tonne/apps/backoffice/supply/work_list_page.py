@@ -23,7 +23,12 @@ from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
 from tonne.supply.retirements.confirmations.confirm_lines import LineFault
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow, parse_registry_url
-from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
+from tonne.supply.retirements.confirmations.work_list import (
+    Task,
+    export_tasks,
+    list_tasks_any_account,
+    take_tasks_any_account,
+)
 from tonne.supply.stock.errors import UnitNotOpen
 from tonne.supply.stock.lots.lots import latest_day
 from tonne.supply.stock.parcels.units import Unit, close_unit_any_account, list_units_any_account
@@ -200,14 +205,26 @@ class RetirementDeskPage(DashboardPage, frozen=True):
                 PROJECT: self.show_project,
                 UNIT: self.show_close,
             },
-            forms={"/retirements/import": self.upload, PROJECT: self.confirm, UNIT: self.close},
+            forms={
+                "/retirements/import": self.upload,
+                "/retirements/take": self.take,
+                PROJECT: self.confirm,
+                UNIT: self.close,
+            },
             errors=(UnitNotOpen,),
             uploads={"/retirements/import": MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
     async def export(self, viewer: OperatorViewer) -> Response:
-        """The work list, to be filled in and uploaded."""
-        tasks = await self.database.run(list_tasks_any_account, viewer.mode)
+        """The whole work list, with what earlier files have."""
+        return await self._file(viewer, await self.database.run(list_tasks_any_account, viewer.mode))
+
+    async def take(self, viewer: OperatorViewer, _: Form) -> Response:
+        """What no file has yet, to be filled in and uploaded."""
+        by = viewer.actor.at(self.clock())
+        return await self._file(viewer, await self.database.commit(take_tasks_any_account, viewer.mode, by=by))
+
+    async def _file(self, viewer: OperatorViewer, tasks: Sequence[Task]) -> Response:
         name = f"retirements-{viewer.mode}-{self.clock():%Y-%m-%d}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
         return Response(await in_turn(export_tasks, tasks), media_type=_CSV, headers=headers)

@@ -12,7 +12,13 @@ from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Mode
 from tonne.supply.retirements.confirmations.confirm_lines import import_confirmations
-from tonne.supply.retirements.confirmations.work_list import Task, export_tasks, list_tasks_any_account
+from tonne.supply.retirements.confirmations.work_list import (
+    Task,
+    export_tasks,
+    list_tasks_any_account,
+    put_back_tasks_any_account,
+    take_tasks_any_account,
+)
 
 # Longer lists are exported to a file.
 SHOWN = 100
@@ -24,7 +30,7 @@ COLUMNS: tuple[ValueColumn[Task], ...] = (
     *columns("opened_at: waiting since"),
     ValueColumn("serials", lambda t: t.serials, shrinks=True),
     ValueColumn("beneficiary", lambda t: t.named, show=lambda t: quoted(t.named), shrinks=True),
-    *columns("project_name", "vintage", "serial", "parcel_ids", in_table=False),
+    *columns("project_name", "vintage", "serial", "parcel_ids", "exported_at", "exported_by", in_table=False),
 )
 
 
@@ -48,20 +54,43 @@ def list_(mode: Mode, output: Output) -> None:
 @retirement.command("export")
 @_mode_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
-def export(mode: Mode, output: Path) -> None:
+@click.option("--all", "is_all", is_flag=True, help="Also what is in earlier files, with the day and the person.")
+def export(mode: Mode, output: Path, *, is_all: bool) -> None:
     """Write the work list to a CSV file.
 
     Retire the credits, fill in the columns retired_on and retirement_url, and import the file with
     `tonne retirement import`.
+
+    No later file has these lines again, so that nobody else retires them. With --all, nothing is marked: do not retire
+    what others have in a file.
     """
-    tasks = run_in_transaction(list_tasks_any_account, mode)
-    with bars_on_terminal():
-        content = export_tasks(tasks)
     # Never overwrite: the file may be an earlier list that is partly filled in.
     with creating(output), output.open("xb") as stream:
-        stream.write(content)
+        if is_all:
+            tasks = run_in_transaction(list_tasks_any_account, mode)
+        else:
+            tasks = run_in_transaction(take_tasks_any_account, mode, by=ACTOR.now())
+        with bars_on_terminal():
+            stream.write(export_tasks(tasks))
     tonnes = format_tonnes(sum(task.quantity_grams for task in tasks))
     click.echo(f"{output}: {_count(len(tasks))} of {tonnes} t to retire.")
+
+
+@retirement.command("put-back")
+@_mode_option
+@click.argument("parcel_ids", nargs=-1, required=True)
+def put_back(mode: Mode, parcel_ids: tuple[str, ...]) -> None:
+    """Put exported lines back on the work list: nobody has retired them.
+
+    PARCEL_IDS are those of the lines. Make sure at the registry, and delete the lines from the file: what is retired
+    after all is retired a second time.
+    """
+    tasks = run_in_transaction(put_back_tasks_any_account, mode, parcel_ids, by=ACTOR.now())
+    missing = sorted(set(parcel_ids) - {task.parcel_id for task in tasks})
+    tonnes = format_tonnes(sum(task.quantity_grams for task in tasks))
+    click.echo(f"{_count(sum(len(task.parcel_ids) for task in tasks))} of {tonnes} t are on the work list again.")
+    if missing:
+        raise click.ClickException(f"These are not lines of an exported file: {', '.join(missing)}.")
 
 
 @retirement.command("import")

@@ -6,7 +6,7 @@ Parcels of one beneficiary in one lot are one line, however many orders they bel
 import asyncio
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -15,9 +15,10 @@ from msgspec.structs import asdict
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
+from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import format_tonnes
-from tonne.platform.values.context import Mode, replace, to_wire
+from tonne.platform.values.context import By, Mode, replace, to_wire
 from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
 from tonne_verify.serials.parse import stored_units
 from tonne_verify.serials.units import UnitRange, show
@@ -42,6 +43,9 @@ EXPORT_COLUMNS = (
     "retirement_url",
     # Only if the registry retired other serials than proposed, or a part.
     "retired_serials",
+    # Empty, unless the line is in an earlier file.
+    "exported_at",
+    "exported_by",
 )
 # Registries limit the length of this field, and a unit may be shared by many.
 _MAX_NAMES = 10
@@ -51,7 +55,7 @@ class Task(Struct, frozen=True):
     """Credits to retire. `on_behalf_of` are the beneficiaries of the orders that have a share of them.
 
     A line of several parcels has the id of the first one. `runs` are its serial numbers, from `first_number` to
-    `last_number`, perhaps with gaps.
+    `last_number`, perhaps with gaps. `exported_by` has the line in a file, and may be retiring it.
     """
 
     parcel_id: str
@@ -73,6 +77,8 @@ class Task(Struct, frozen=True):
     parcel_ids: list[str] = field(default_factory=list)
     runs: list[Numbers] = field(default_factory=list)
     project_id: str = ""
+    exported_at: datetime | None = None
+    exported_by: str | None = None
 
     @property
     def serials(self) -> str:
@@ -113,6 +119,7 @@ parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registry, proj
        lot.first_number + parcel.start_grams / lot.unit_grams AS first_number,
        lot.first_number + (parcel.start_grams + parcel.quantity_grams) / lot.unit_grams - 1 AS last_number,
        parcel.quantity_grams, parcel.beneficiary, parcel.in_service_name, parcel.opened_at,
+       parcel.exported_at, parcel.exported_by,
        ARRAY(SELECT DISTINCT share.beneficiary FROM shares share
              WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id ORDER BY share.beneficiary) AS on_behalf_of
 FROM parcels parcel
@@ -120,21 +127,30 @@ JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
 """
 # Not what a gateway retires at the registry: a person would retire it a second time.
-IS_FOR_DESK = "parcel.instruction_id IS NULL AND (lot.registry_account IS NULL OR parcel.desk_note IS NOT NULL)"
+IS_FOR_DESK = """
+parcel.instruction_id IS NULL
+AND (lot.registry_account IS NULL OR parcel.desk_note IS NOT NULL OR parcel.exported_at IS NOT NULL)
+"""
 LIST_TO_RETIRE = f"""
 SELECT {TASK}
 WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND ($3::text IS NULL OR parcel.project_id = $3)
-  AND {IS_FOR_DESK} AND NOT {IS_HELD}
+  AND ($4::text[] IS NULL OR parcel.id = ANY ($4)) AND {IS_FOR_DESK} AND NOT {IS_HELD}
 ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2
 """
 
 
 async def list_tasks_any_account(
-    connection: Connection, mode: Mode, *, project_id: str | None = None, max_parcels: int = MAX_ROWS
+    connection: Connection,
+    mode: Mode,
+    *,
+    project_id: str | None = None,
+    max_parcels: int = MAX_ROWS,
+    ids: Sequence[str] | None = None,
 ) -> list[Task]:
-    """Oldest first, of at most as many parcels as one file may have lines when it is imported."""
+    """Oldest first, of at most as many parcels as one file may have lines when it is imported. `ids`: of these only."""
     tasks = []
-    for number, row in enumerate(await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id), 1):
+    rows = await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id, ids)
+    for number, row in enumerate(rows, 1):
         tasks.append(Task(**row))
         if number % _AT_ONCE == 0:
             # Others need the event loop.
@@ -146,7 +162,7 @@ def merge_tasks(tasks: Iterable[Task]) -> list[Task]:
     """One line for all parcels of a beneficiary in a lot."""
     groups: dict[tuple[object, ...], list[Task]] = {}
     for task in tasks:
-        groups.setdefault((task.lot_id, task.in_service_name, task.named), []).append(task)
+        groups.setdefault((task.lot_id, task.in_service_name, task.named, task.exported_at), []).append(task)
     return [line for group in groups.values() for line in _lines(group)]
 
 
@@ -177,6 +193,55 @@ def _merged(parts: Sequence[Task]) -> Task:
     )
 
 
+# Of two exports at once, each takes what the other one has not: nobody else is to retire it.
+TAKE = f"""
+UPDATE parcels SET exported_at = $3, exported_by = $4
+WHERE mode = $1 AND id IN (
+    SELECT parcel.id FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
+    WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND parcel.exported_at IS NULL
+      AND {IS_FOR_DESK} AND NOT {IS_HELD}
+    ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2 FOR UPDATE OF parcel SKIP LOCKED)
+RETURNING id
+"""  # noqa: S608 - constants
+
+
+async def take_tasks_any_account(tx: Connection, mode: Mode, *, by: By) -> list[Task]:
+    """The lines that are in no file yet. From now on they are in one: no later export has them, and no gateway."""
+    ids = [row["id"] for row in await tx.fetch(TAKE, mode, MAX_ROWS, by.at, str(by.actor))]
+    tasks = await list_tasks_any_account(tx, mode, ids=ids)
+    if ids:
+        await audit.record(tx, None, "work_list.exported", by=by, mode=mode, lines=len(tasks), parcels=len(ids))
+    return [replace(task, exported_at=None, exported_by=None) for task in tasks]
+
+
+PUT_BACK = """
+UPDATE parcels SET exported_at = NULL, exported_by = NULL
+WHERE mode = $1 AND id = ANY ($2::text[]) AND status = 'to_retire' AND exported_at IS NOT NULL
+RETURNING id
+"""
+
+
+async def put_back_tasks_any_account(tx: Connection, mode: Mode, line_ids: Collection[str], *, by: By) -> list[Task]:
+    """Nobody has retired these lines, or will: the next export has them again. Returns those that were in a file."""
+    tasks = [
+        task
+        for task in await list_tasks_any_account(tx, mode)
+        if task.exported_at is not None and task.parcel_id in line_ids
+    ]
+    await tx.execute(PUT_BACK, mode, [id_ for task in tasks for id_ in task.parcel_ids])
+    entries = [
+        audit.Entry(
+            action="work_list.put_back",
+            subject_id=task.parcel_id,
+            mode=mode,
+            details={"serials": task.serials, "exported_by": task.exported_by, "exported_at": task.exported_at},
+        )
+        for task in tasks
+    ]
+    await audit.record_all(tx, entries, by=by)
+    return tasks
+
+
 def export_tasks(tasks: Sequence[Task]) -> bytes:
     """CSV with a byte order mark: without it, spreadsheets misread names that are not ASCII."""
     text = io.StringIO(newline="")
@@ -195,6 +260,8 @@ def export_tasks(tasks: Sequence[Task]) -> bytes:
                 "opened_at": to_wire(task.opened_at),
                 "retired_on": "",
                 "retirement_url": "",
+                "exported_at": "" if task.exported_at is None else to_wire(task.exported_at),
+                "exported_by": task.exported_by or "",
             }
             writer.writerow([escape_formula(str(cells[column])) for column in EXPORT_COLUMNS])
             advance(1)

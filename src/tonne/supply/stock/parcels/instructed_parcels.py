@@ -12,6 +12,7 @@ from tonne.supply.stock.model import ParcelStatus
 LOCK_WAITING = """
 SELECT id FROM parcels
 WHERE mode = $1 AND id = ANY ($2::text[]) AND status = 'to_retire' AND instruction_id IS NULL AND desk_note IS NULL
+  AND exported_at IS NULL
 ORDER BY id FOR UPDATE SKIP LOCKED
 """
 

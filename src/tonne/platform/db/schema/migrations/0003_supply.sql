@@ -214,7 +214,11 @@ CREATE TABLE parcels (
     instruction_id   text,
     -- Why a person has to retire it, although the registry of its lot has a gateway.
     desk_note        text CHECK (length(desk_note) BETWEEN 1 AND 500),
+    -- Since when a person has it in an exported work list, and may be retiring it.
+    exported_at      timestamptz,
+    exported_by      text,
     PRIMARY KEY (mode, id),
+    CHECK ((exported_at IS NULL) = (exported_by IS NULL)),
     CHECK (status <> 'open' OR instruction_id IS NULL),
     UNIQUE (mode, lot_id, start_grams),
     FOREIGN KEY (mode, lot_id) REFERENCES lots,
