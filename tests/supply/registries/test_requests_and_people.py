@@ -295,3 +295,24 @@ async def test_a_person_cannot_book_what_a_registry_is_asked_to_retire(trial: Sh
     await pass_time(trial, timedelta(minutes=2))
     assert await trial.statuses(declined, asked) == ["complete"] * 2
     await trial.check_supply()
+
+
+@pytest.mark.parametrize("retired", ["{[101,104)}", "{[103,106)}"])
+async def test_more_than_was_asked_for_is_a_difference(trial: Shop, retired: str) -> None:
+    """Whether the units that were asked for are among them or not."""
+    await trial.sell("wind", {"A": 1})
+    await trial.supply("A", 2020, 10)
+    ada, berta = [
+        await buy(trial, name, 2 * TONNE + extra) for name, extra in (("Registry Answer Lost", 0), ("Berta", TONNE))
+    ]
+    await trial.services.allocate_orders.run_once()
+    await trial.services.retire_units.run_once()
+    await trial.execute("UPDATE simulated_retirements SET units = $1::int8multirange", retired)
+    trial.clock.advance(seconds=10)
+    await trial.services.retire_units.run_once()
+    await trial.services.allocate_orders.run_once()
+    assert await trial.statuses(ada, berta) == ["complete", "retiring"]
+    drifts = await trial.fetch("SELECT units, cause FROM registry_drifts")
+    assert [tuple(row) for row in drifts] == [(1, "difference")]
+    assert await trial.fetchval("SELECT count(*) FROM lots WHERE paused_at IS NOT NULL") == 1
+    await trial.check_supply()

@@ -13,7 +13,7 @@ from tonne.supply.registries.gateway import Answer, Instruction
 from tonne.supply.retirements.confirmations.audit import ConfirmationSource
 from tonne.supply.retirements.confirmations.confirm_lines import plan_confirmations, record_confirmations
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow
-from tonne.supply.retirements.confirmations.work_list import Task, merge_tasks
+from tonne.supply.retirements.confirmations.work_list import Task
 from tonne.supply.stock.parcels import instructed_parcels
 from tonne.supply.stock.serial_runs import Numbers, join_runs
 
@@ -80,15 +80,8 @@ def _rows(tasks: list[Task], answer: Answer) -> list[ConfirmationRow]:
     retired = join_runs(answer.units)
     if all(any(a <= first and last <= b for a, b in retired) for first, last in asked):
         return [_row(task, answer) for task in tasks]
-    if _count(retired) > _count(asked):
-        # It is refused.
-        [line, *_] = merge_tasks(tasks)
-        return [_row(line, answer, [*retired])]
+    # If there are more than were asked for, the rest is a difference.
     return [_row(task, answer, [part]) for task, part in _share_out(tasks, retired)]
-
-
-def _count(runs: Sequence[Numbers]) -> int:
-    return sum(last - first + 1 for first, last in runs)
 
 
 def _share_out(tasks: Sequence[Task], retired: Sequence[Numbers]) -> Iterator[tuple[Task, Numbers]]:

@@ -72,6 +72,10 @@ class Answer(Struct, frozen=True, kw_only=True):
     message: str | None = None
     is_final: bool = False
 
+    @property
+    def unit_count(self) -> int:
+        return sum(last - first + 1 for first, last in self.units)
+
 
 # Codes of refusals that say our books are wrong. After any other refusal, a person retires the units.
 INSUFFICIENT = "insufficient_units"

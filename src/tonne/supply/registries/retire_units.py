@@ -155,7 +155,8 @@ class RetireUnits:
         """Lots that change are locked before parcels, and parcels before instructions."""
         now = self._clock()
         for step, answer in sorted(answers, key=lambda each: each.step.open.instruction.lot_id):
-            if answer.next_holding_id is not None or answer.outcome is Outcome.DECLINED:
+            is_paused = answer.unit_count > step.open.instruction.unit_count
+            if answer.next_holding_id is not None or answer.outcome is Outcome.DECLINED or is_paused:
                 await instructed_parcels.lock_lot_before_parcels(tx, step.open.instruction.lot_id)
         declined = [each.step.open.instruction.id for each in answers if each.answer.outcome is Outcome.DECLINED]
         await instructed_parcels.lock_instructed_any_account(tx, declined)
@@ -206,9 +207,11 @@ class RetireUnits:
         if progress.state is State.DECLINED:
             await self._give_back(tx, instruction, answer)
         elif progress.state is State.RETIRED and is_invalid:
-            await self._note_drift(
-                tx, instruction, Cause.INVALID, sum(last - first + 1 for first, last in answer.units)
-            )
+            await self._note_drift(tx, instruction, Cause.INVALID, answer.unit_count)
+        elif progress.state is State.RETIRED and (more := answer.unit_count - instruction.unit_count) > 0:
+            reason = f"{instruction.registry_account} has retired {more} units more than {instruction.reference} says."
+            await instructed_parcels.pause_lot(tx, instruction.lot_id, reason, now)
+            await self._note_drift(tx, instruction, Cause.DIFFERENCE, more)
 
     async def _give_back(self, tx: Connection, instruction: Instruction, answer: Answer) -> None:
         """The parcels wait again if our books of the lot are wrong; otherwise a person retires them."""
