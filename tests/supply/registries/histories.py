@@ -1,8 +1,7 @@
 """Histories of requests to a registry over a network that loses, delays and doubles them, workers that are killed, and
 people who look at the registry.
 
-`Client` follows the rules of the package. Each subclass breaks one of them: its histories must retire twice, or leave
-units retired that the books do not have, or the model proves nothing.
+`Client` follows the rules of the package; those of `broken_clients` do not.
 """
 
 import random
@@ -303,79 +302,6 @@ class Client:
     def is_idle(self) -> bool:
         is_open = any(row.progress.state not in CLOSED for row in self.rows)
         return not (self.waiting or self.under_way or self.late_answers or self.held_up or is_open)
-
-
-class SentBeforeCommit(Client):
-    """Rule 2 is broken: the request leaves, and its count is committed with the answer."""
-
-    def mark(self, row: Row) -> None:
-        row.progress = RequestProgress(State.ASKED, 0, self.now)
-
-
-class EveryRefusalIsFinal(Client):
-    """Rule 3 is broken: a refusal is believed although another copy may be on its way."""
-
-    def answered(self, row: Row, answer: Answer, *, by_request: bool) -> RequestProgress:
-        final = replace(answer, is_final=True)
-        return rules.answered(replace(row.progress, in_doubt=1), final, by_request=by_request)
-
-
-class PendingIsAskedAgain(Client):
-    """Rule 5 is broken: what the registry has accepted is asked again under a new key."""
-
-    def may_resend(self, row: Row, answer: Answer) -> bool:
-        return row.progress.state is State.PENDING or super().may_resend(row, answer)
-
-    def request_of(self, row: Row) -> Request:
-        return new_key(row) if row.looks > 1 and self.registry.repeat is Repeat.KEY else row.request
-
-
-class SettledUnseen(Client):
-    """The request is not looked at again when the second person approves: it may have been sent again."""
-
-    def may_settle(self, row: Row, seen: RequestProgress, found_at: datetime) -> bool:  # noqa: ARG002 - as it was seen
-        return rules.may_settle(seen, seen=seen.state, found_at=found_at)
-
-
-class SentHoweverLate(Client):
-    """A request leaves long after it was marked as sent."""
-
-    def is_too_late(self, marked_at: datetime) -> bool:  # noqa: ARG002 - never
-        return False
-
-
-class PendingIsClosedInDoubt(Client):
-    """Rule 3 is broken for what was accepted: another copy may use the holding that the rejection has freed."""
-
-    late_share = 0.4
-
-    def answered(self, row: Row, answer: Answer, *, by_request: bool) -> RequestProgress:
-        is_rejected = row.progress.state is State.PENDING and answer.outcome is Outcome.DECLINED and not by_request
-        return super().answered(row, replace(answer, is_final=True) if is_rejected else answer, by_request=by_request)
-
-
-class NewKeyAfterTimeout(Client):
-    """The naive client: every attempt is a new request, sent as soon as there is no answer."""
-
-    def may_resend(self, row: Row, answer: Answer) -> bool:  # noqa: ARG002 - always
-        return True
-
-    def request_of(self, row: Row) -> Request:
-        request = new_key(row)
-        return Request(request.key, request.reference, self.holding[row.request.holding.rstrip(".")], request.units)
-
-
-class OldestCredits(NewKeyAfterTimeout):
-    """Without a holding: the registry takes the oldest units, whatever was taken before."""
-
-    def request_of(self, row: Row) -> Request:
-        oldest = next((id_ for id_, units in self.registry.active.items() if units), row.request.holding)
-        return Request(f"{row.request.key}.{row.looks}", row.request.reference, oldest, row.request.units)
-
-
-def new_key(row: Row) -> Request:
-    key = f"{row.request.key}.{row.looks}"
-    return Request(key, f"T-{key}", row.request.holding, row.request.units)
 
 
 def run_history(seed: int, repeat: Repeat, client_type: type[Client] = Client) -> tuple[list[str], Counter[str]]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.supply.registries import histories
+from tests.supply.registries import broken_clients
 from tests.supply.registries.histories import Client, run_history
 from tests.support.rounds import ROUNDS
 from tonne.supply.registries.gateway import Repeat
@@ -12,17 +12,17 @@ from tonne.supply.registries.gateway import Repeat
 HISTORIES = 1_000 * ROUNDS
 KINDS = {"lost", "late", "doubled", "answer lost", "slow worker", "unavailable", "kill", "held up", "settled"}
 BROKEN = (
-    (histories.SentBeforeCommit, Repeat.KEY),
-    (histories.EveryRefusalIsFinal, Repeat.HOLDING),
-    (histories.PendingIsAskedAgain, Repeat.KEY),
-    (histories.SettledUnseen, Repeat.KEY),
-    (histories.SettledUnseen, Repeat.HOLDING),
-    (histories.SentHoweverLate, Repeat.KEY),
-    (histories.SentHoweverLate, Repeat.HOLDING),
-    (histories.PendingIsClosedInDoubt, Repeat.HOLDING),
-    (histories.NewKeyAfterTimeout, Repeat.KEY),
-    (histories.NewKeyAfterTimeout, Repeat.HOLDING),
-    (histories.OldestCredits, Repeat.HOLDING),
+    (broken_clients.SentBeforeCommit, Repeat.KEY),
+    (broken_clients.EveryRefusalIsFinal, Repeat.HOLDING),
+    (broken_clients.PendingIsAskedAgain, Repeat.KEY),
+    (broken_clients.SettledUnseen, Repeat.KEY),
+    (broken_clients.SettledUnseen, Repeat.HOLDING),
+    (broken_clients.SentHoweverLate, Repeat.KEY),
+    (broken_clients.SentHoweverLate, Repeat.HOLDING),
+    (broken_clients.PendingIsClosedInDoubt, Repeat.HOLDING),
+    (broken_clients.NewKeyAfterTimeout, Repeat.KEY),
+    (broken_clients.NewKeyAfterTimeout, Repeat.HOLDING),
+    (broken_clients.OldestCredits, Repeat.HOLDING),
 )
 
 
