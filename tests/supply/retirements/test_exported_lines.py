@@ -14,8 +14,8 @@ from tonne.supply.retirements.confirmations.work_list import (
     take_tasks_any_account,
 )
 
-TO_GATEWAY = "UPDATE lots SET registry_account = 'sim-key', holding_id = id"
-TO_DESK = "UPDATE lots SET registry_account = NULL, holding_id = NULL"
+TO_GATEWAY = "UPDATE lots SET registry_account = 'sim-key', holding_id = id WHERE mode = 'test'"
+TO_DESK = "UPDATE lots SET registry_account = NULL, holding_id = NULL WHERE mode = 'test'"
 
 
 async def sold(shop: Shop, *buyers: str) -> None:

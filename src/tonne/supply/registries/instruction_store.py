@@ -133,11 +133,11 @@ async def lock(tx: Connection, instruction_id: str) -> Open | None:
     return None if row is None else _open(row)
 
 
-# Locks the lot, so that nobody invalidates or pauses it until the request is marked as sent.
+# Without a lock: what is asked for a moment before the lot is invalidated waits for the answer.
 FIND_OBSTACLE = """
 SELECT CASE WHEN lot.invalidated_at IS NOT NULL THEN 'Not sent: the lot was invalidated.'
             WHEN lot.paused_at IS NOT NULL THEN 'Not sent: the lot is paused.' END
-FROM lots lot WHERE lot.mode = $1 AND lot.id = $2 FOR SHARE
+FROM lots lot WHERE lot.mode = $1 AND lot.id = $2
 """
 FIND_DISPUTED = f"""
 SELECT 'Not sent: the payment of an order is disputed.' FROM parcels parcel
@@ -145,7 +145,7 @@ WHERE parcel.instruction_id = $1 AND parcel.status = 'to_retire' AND {IS_HELD} L
 """  # noqa: S608 - a constant
 
 
-async def find_obstacle(tx: Connection, instruction: Instruction) -> str | None:
+async def find_obstacle_any_account(tx: Connection, instruction: Instruction) -> str | None:
     """Why a recorded request must not be sent now."""
     of_lot: str | None = await tx.fetchval(FIND_OBSTACLE, instruction.mode, instruction.lot_id)
     disputed: str | None = await tx.fetchval(FIND_DISPUTED, instruction.id)

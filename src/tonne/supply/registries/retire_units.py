@@ -134,7 +134,7 @@ class RetireUnits:
         its parcels are not to be retired now."""
         instruction, is_new = claimed.instruction, claimed.progress.state is State.RECORDED
         # What waits for a result stays as it is, whatever became of the lot.
-        obstacle = await instruction_store.find_obstacle(tx, instruction) if is_new else None
+        obstacle = await instruction_store.find_obstacle_any_account(tx, instruction) if is_new else None
         if obstacle is not None:
             await instructed_parcels.lock_instructed_any_account(tx, [instruction.id])
         current = await instruction_store.lock(tx, instruction.id)

@@ -19,6 +19,7 @@ from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
 from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import By, Mode, replace, to_wire
+from tonne.supply.stock.parcels import exported_parcels
 from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
 from tonne_verify.serials.parse import stored_units
 from tonne_verify.serials.units import UnitRange, show
@@ -38,14 +39,14 @@ EXPORT_COLUMNS = (
     "parcels",
     "beneficiary",
     "opened_at",
+    # Empty, unless the line is in an earlier file.
+    "exported_at",
+    "exported_by",
     # Empty, for the operator to fill in.
     "retired_on",
     "retirement_url",
     # Only if the registry retired other serials than proposed, or a part.
     "retired_serials",
-    # Empty, unless the line is in an earlier file.
-    "exported_at",
-    "exported_by",
 )
 # Registries limit the length of this field, and a unit may be shared by many.
 _MAX_NAMES = 10
@@ -134,7 +135,8 @@ AND (lot.registry_account IS NULL OR parcel.desk_note IS NOT NULL OR parcel.expo
 LIST_TO_RETIRE = f"""
 SELECT {TASK}
 WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND ($3::text IS NULL OR parcel.project_id = $3)
-  AND ($4::text[] IS NULL OR parcel.id = ANY ($4)) AND {IS_FOR_DESK} AND NOT {IS_HELD}
+  AND ($4::text[] IS NULL OR parcel.id = ANY ($4)) AND (NOT $5 OR parcel.exported_at IS NULL)
+  AND {IS_FOR_DESK} AND NOT {IS_HELD}
 ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2
 """
 
@@ -146,10 +148,14 @@ async def list_tasks_any_account(
     project_id: str | None = None,
     max_parcels: int = MAX_ROWS,
     ids: Sequence[str] | None = None,
+    is_new: bool = False,
 ) -> list[Task]:
-    """Oldest first, of at most as many parcels as one file may have lines when it is imported. `ids`: of these only."""
+    """Oldest first, of at most as many parcels as one file may have lines when it is imported.
+
+    `ids`: of these only. `is_new`: only those that no file has.
+    """
     tasks = []
-    rows = await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id, ids)
+    rows = await connection.fetch(LIST_TO_RETIRE, mode, max_parcels, project_id, ids, is_new)
     for number, row in enumerate(rows, 1):
         tasks.append(Task(**row))
         if number % _AT_ONCE == 0:
@@ -193,32 +199,15 @@ def _merged(parts: Sequence[Task]) -> Task:
     )
 
 
-# Of two exports at once, each takes what the other one has not: nobody else is to retire it.
-TAKE = f"""
-UPDATE parcels SET exported_at = $3, exported_by = $4
-WHERE mode = $1 AND id IN (
-    SELECT parcel.id FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-    WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND parcel.exported_at IS NULL
-      AND {IS_FOR_DESK} AND NOT {IS_HELD}
-    ORDER BY parcel.opened_at, parcel.lot_id, parcel.start_grams LIMIT $2 FOR UPDATE OF parcel SKIP LOCKED)
-RETURNING id
-"""  # noqa: S608 - constants
-
-
 async def take_tasks_any_account(tx: Connection, mode: Mode, *, by: By) -> list[Task]:
     """The lines that are in no file yet. From now on they are in one: no later export has them, and no gateway."""
-    ids = [row["id"] for row in await tx.fetch(TAKE, mode, MAX_ROWS, by.at, str(by.actor))]
+    new = [id_ for task in await list_tasks_any_account(tx, mode, is_new=True) for id_ in task.parcel_ids]
+    # Of two exports at once, each takes what the other one has not.
+    ids = await exported_parcels.mark_any_account(tx, mode, new, by)
     tasks = await list_tasks_any_account(tx, mode, ids=ids)
     if ids:
         await audit.record(tx, None, "work_list.exported", by=by, mode=mode, lines=len(tasks), parcels=len(ids))
     return [replace(task, exported_at=None, exported_by=None) for task in tasks]
-
-
-PUT_BACK = """
-UPDATE parcels SET exported_at = NULL, exported_by = NULL
-WHERE mode = $1 AND id = ANY ($2::text[]) AND status = 'to_retire' AND exported_at IS NOT NULL
-RETURNING id
-"""
 
 
 async def put_back_tasks_any_account(tx: Connection, mode: Mode, line_ids: Collection[str], *, by: By) -> list[Task]:
@@ -228,7 +217,7 @@ async def put_back_tasks_any_account(tx: Connection, mode: Mode, line_ids: Colle
         for task in await list_tasks_any_account(tx, mode)
         if task.exported_at is not None and task.parcel_id in line_ids
     ]
-    await tx.execute(PUT_BACK, mode, [id_ for task in tasks for id_ in task.parcel_ids])
+    await exported_parcels.clear_any_account(tx, mode, [id_ for task in tasks for id_ in task.parcel_ids])
     entries = [
         audit.Entry(
             action="work_list.put_back",
