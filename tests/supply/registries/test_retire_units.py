@@ -22,18 +22,18 @@ from tonne.supply.retirements.rename_order import rename_order
 # By independent SQL: what the registry has retired and the books have not, or the other way round, unit by unit.
 DIFFERENCES = """
 WITH theirs AS (
-    SELECT holding.lot_id, unnest(retired.units) AS units FROM simulated_retirements retired
-    JOIN simulated_holdings holding USING (registry_account)
+    SELECT lot.serial_block, unnest(retired.units) AS units FROM simulated_retirements retired
+    JOIN simulated_holdings holding USING (registry_account) JOIN lots lot ON lot.id = holding.lot_id
     WHERE holding.id = retired.holding_id AND retired.state = 'retired' AND retired.reference <> ''
 ), ours AS (
-    SELECT lot.id AS lot_id, int8range(lot.first_number + parcel.start_grams / lot.unit_grams,
+    SELECT lot.serial_block, int8range(lot.first_number + parcel.start_grams / lot.unit_grams,
                lot.first_number + (parcel.start_grams + parcel.quantity_grams) / lot.unit_grams) AS units
     FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
     WHERE parcel.mode = 'test' AND parcel.status = 'retired' AND lot.status = 'held'
-), there AS (SELECT lot_id, range_agg(units) AS units FROM theirs GROUP BY lot_id),
-   here AS (SELECT lot_id, range_agg(units) AS units FROM ours GROUP BY lot_id)
-SELECT lot_id, there.units - here.units AS only_there, here.units - there.units AS only_here
-FROM there FULL JOIN here USING (lot_id) WHERE there.units IS DISTINCT FROM here.units
+), there AS (SELECT serial_block, range_agg(units) AS units FROM theirs GROUP BY serial_block),
+   here AS (SELECT serial_block, range_agg(units) AS units FROM ours GROUP BY serial_block)
+SELECT serial_block, there.units - here.units AS only_there, here.units - there.units AS only_here
+FROM there FULL JOIN here USING (serial_block) WHERE there.units IS DISTINCT FROM here.units
 """
 TWICE = """
 SELECT one.key, other.key FROM simulated_retirements one
@@ -307,3 +307,27 @@ async def test_allocation_never_waits_for_a_parcel_that_waits_for_a_lot(trial: S
         await tx.execute("SELECT id FROM parcels FOR UPDATE NOWAIT")
     assert await retiring
     await check_books(trial)
+
+
+@pytest.mark.parametrize("others", [(), ("Ada",), ("Ada", "Registry Other Serials")])
+async def test_a_registry_may_retire_units_of_the_free_end(trial: Shop, unit: int, others: tuple[str, ...]) -> None:
+    """The lot is cut there: its parcels and free units stay where they are."""
+    names = ("Registry Other Serials", *others)
+    orders = [await buy(trial, name, 2 * unit) for name in names]
+    await trial.work()
+    later = await buy(trial, "Berta", 3 * unit)
+    await trial.work()
+    assert await trial.statuses(*orders, later) == ["complete"] * (len(orders) + 1)
+    assert [each["problem"] for each in await instructions(trial)] == [None] * len(await instructions(trial))
+    rows = await trial.fetch(
+        "SELECT lot.last_number - lot.first_number + 1 AS units FROM lots lot JOIN projects project "
+        "ON project.mode = lot.mode AND project.id = lot.project_id "
+        "WHERE lot.mode = 'test' AND project.registry_project_id = 'A'"
+    )
+    assert sum(row["units"] for row in rows) == 10 * TONNE // unit
+    assert len(rows) > 1
+    await check_books(trial)
+    for _ in range(3):
+        trial.clock.advance(minutes=6)
+        await trial.services.check_registries.run_once()
+    assert await trial.fetch("SELECT * FROM registry_drifts") == []

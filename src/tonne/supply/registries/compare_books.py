@@ -42,14 +42,27 @@ def _is_explained(lot: LotBooks, units: int) -> bool:
 
 def _attribute(books: Sequence[LotBooks], holdings: Sequence[Holding]) -> tuple[Counter[str], Counter[str]]:
     """Units by lot, and by holding those of no lot. A request that is under way may have split a holding."""
-    lots = {lot.holding_id: lot.lot_id for lot in books}
+    lots: dict[str, list[LotBooks]] = {}
+    # What differs is of the lot that changes.
+    for lot in sorted(books, key=lambda lot: lot.asked_units + lot.desk_units + lot.is_moving):
+        lots.setdefault(lot.holding_id, []).append(lot)
     may_split = {lot.lot_id for lot in books if lot.asked_units or lot.is_moving or lot.is_invalid}
     there: Counter[str] = Counter()
     surplus: Counter[str] = Counter()
     for holding in holdings:
-        whole, parent = lots.get(holding.id), lots.get(holding.parent_id or "", holding.lot_id)
-        if (lot_id := whole or (parent if parent in may_split else None)) is not None:
-            there[lot_id] += holding.unit_count
-        else:
-            surplus[holding.id] += holding.unit_count
+        of_holding = lots.get(holding.id)
+        if of_holding is None:
+            parents = lots.get(holding.parent_id or "")
+            parent = parents[-1].lot_id if parents else holding.lot_id
+            if parent in may_split:
+                there[parent] += holding.unit_count
+            else:
+                surplus[holding.id] += holding.unit_count
+            continue
+        left = holding.unit_count
+        for lot in of_holding[:-1]:
+            part = min(left, max(0, lot.here_units - lot.explained_units - there[lot.lot_id]))
+            there[lot.lot_id] += part
+            left -= part
+        there[of_holding[-1].lot_id] += left
     return there, surplus

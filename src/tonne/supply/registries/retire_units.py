@@ -155,8 +155,8 @@ class RetireUnits:
         """Lots that change are locked before parcels, and parcels before instructions."""
         now = self._clock()
         for step, answer in sorted(answers, key=lambda each: each.step.open.instruction.lot_id):
-            is_paused = answer.unit_count > step.open.instruction.unit_count
-            if answer.next_holding_id is not None or answer.outcome is Outcome.DECLINED or is_paused:
+            is_other = bool(answer.units) and list(answer.units) != list(step.open.instruction.units)
+            if answer.next_holding_id is not None or answer.outcome is Outcome.DECLINED or is_other:
                 await instructed_parcels.lock_lot_before_parcels(tx, step.open.instruction.lot_id)
         declined = [each.step.open.instruction.id for each in answers if each.answer.outcome is Outcome.DECLINED]
         await instructed_parcels.lock_instructed_any_account(tx, declined)
@@ -203,7 +203,8 @@ class RetireUnits:
             problem=problem or answer.message,
         )
         if progress.state in rules.CLOSED and answer.next_holding_id is not None:
-            await instructed_parcels.set_holding(tx, instruction.lot_id, answer.next_holding_id)
+            account, used_id = instruction.registry_account, instruction.holding_id
+            await instructed_parcels.set_holding(tx, account, used_id, answer.next_holding_id)
         if progress.state is State.DECLINED:
             await self._give_back(tx, instruction, answer)
         elif progress.state is State.RETIRED and is_invalid:

@@ -181,7 +181,8 @@ async def _book(
     if not is_retired:
         await instructed_parcels.release_any_account(tx, instruction.mode, [instruction.id])
     if settlement.next_holding_id:
-        await instructed_parcels.set_holding(tx, instruction.lot_id, settlement.next_holding_id)
+        account, used_id = instruction.registry_account, instruction.holding_id
+        await instructed_parcels.set_holding(tx, account, used_id, settlement.next_holding_id)
 
 
 async def _read_units(tx: Connection, instruction: Instruction, serials: tuple[str, ...]) -> tuple[Numbers, ...]:

@@ -44,6 +44,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     is_doubled: bool = False
     keeps_one: bool = False
     is_drifting: bool = False
+    takes_last: bool = False
     behaviour: str = ""
 
 
@@ -128,6 +129,8 @@ class SimulatedRegistry:
         if (refusal := self._refusal(holding, instruction, trigger)) is not None:
             return await self._refuse(tx, instruction, *refusal)
         units = instruction.units if self._repeat is Repeat.KEY else ()
+        if trigger.takes_last:
+            units = store.last_units(holding.active, instruction.unit_count)
         units = units or store.first_units(holding.active, instruction.unit_count)
         if trigger.keeps_one and store.count(units) > 1:
             units = store.first_units(units, store.count(units) - 1)

@@ -48,12 +48,22 @@ def first_units(units: Iterable[Numbers], wanted: int) -> _Units:
     return tuple(found)
 
 
+def last_units(units: Iterable[Numbers], wanted: int) -> _Units:
+    """The last so many units."""
+    found: list[Numbers] = []
+    for first, last in reversed(list(units)):
+        if wanted > 0:
+            found.append((max(first, last - wanted + 1), last))
+            wanted -= last - first + 1
+    return tuple(reversed(found))
+
+
 # Whatever test lots exist are deposited when they are asked for; again, if a lot was corrected before its first
 # retirement.
 DEPOSIT = """
 INSERT INTO simulated_holdings (registry_account, id, lot_id, active)
 SELECT registry_account, id, id, int8multirange(int8range(first_number, last_number, '[]')) FROM lots
-WHERE mode = 'test' AND registry_account = $1 AND ($2::text IS NULL OR id = $2)
+WHERE mode = 'test' AND registry_account = $1 AND ($2::text IS NULL OR id = $2) AND holding_id = id
 ON CONFLICT (registry_account, id) DO UPDATE SET active = excluded.active
     WHERE NOT simulated_holdings.is_used AND simulated_holdings.active <> excluded.active
       AND NOT EXISTS (SELECT FROM simulated_retirements retired

@@ -37,6 +37,13 @@ class SerialRun(Struct, frozen=True):
         return [SerialRun(self.namespace, first, last) for first, last in ends if first <= last]
 
 
+def cut_run(run: SerialRun, after: Iterable[int]) -> list[SerialRun]:
+    """In parts that end with these numbers."""
+    ends = sorted(end for end in after if run.first <= end < run.last)
+    bounds = zip([run.first, *(end + 1 for end in ends)], [*ends, run.last], strict=True)
+    return [SerialRun(run.namespace, first, last) for first, last in bounds]
+
+
 Numbers = tuple[int, int]
 
 

@@ -26,7 +26,7 @@ from tonne.supply.stock.model import LotStatus, ParcelStatus
 from tonne.supply.stock.parcels import parcel_store
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook, SerialsRefused
-from tonne.supply.stock.serial_runs import SerialRun
+from tonne.supply.stock.serial_runs import SerialRun, cut_run
 from tonne_verify.serials.units import SerialError
 
 
@@ -175,10 +175,15 @@ async def _lock_book(
     vintages = {(parcel.project_id, parcel.vintage) for _, parcel in others}
     requested = [run for row, _ in others for run in runs[row.line]]
     parcels = await parcel_store.lock_parcels_any_account(tx, mode, ids, sorted(vintages), requested)
+    answered = [each for each in parcels if each.instruction_id in instruction_ids]
+    free = await parcel_store.read_free(tx, mode, answered) if answered else []
+    if free:
+        ends = {each.lot.units.last for each in (*parcels, *free)}
+        runs = {line: [part for run in of_line for part in cut_run(run, ends)] for line, of_line in runs.items()}
     unread = {row.line for row, _ in named} - runs.keys()
     lines = _confirmed([row for row in rows if row.line not in unread], parcels, runs, faults)
     certified = await find_certified_any_account(tx, mode, _contradicted(parcels, lines))
-    return ParcelBook(parcels, certified.keys(), instruction_ids), lines, certified
+    return ParcelBook([*parcels, *free], certified.keys(), instruction_ids), lines, certified
 
 
 def _confirmed(

@@ -41,7 +41,12 @@ async def lock_instructed_any_account(tx: Connection, instruction_ids: Collectio
         await tx.execute(LOCK_INSTRUCTED, list(instruction_ids))
 
 
-LOCK_LOT = "SELECT id FROM lots WHERE id = $1 FOR NO KEY UPDATE"
+# With the other lots of its holding: they get another one together.
+LOCK_LOT = """
+SELECT id FROM lots
+WHERE id = $1 OR (registry_account, holding_id) = (SELECT registry_account, holding_id FROM lots WHERE id = $1)
+ORDER BY id FOR NO KEY UPDATE
+"""
 
 
 async def lock_lot_before_parcels(tx: Connection, lot_id: str) -> None:
@@ -134,12 +139,12 @@ async def connect_lots_any_account(
     return found
 
 
-SET_HOLDING = "UPDATE lots SET holding_id = $2 WHERE id = $1"
+SET_HOLDING = "UPDATE lots SET holding_id = $3 WHERE registry_account = $1 AND holding_id = $2"
 
 
-async def set_holding(tx: Connection, lot_id: str, holding_id: str) -> None:
-    """The holding that has what is left of the lot."""
-    await tx.execute(SET_HOLDING, lot_id, holding_id)
+async def set_holding(tx: Connection, registry_account: str, used_id: str, holding_id: str) -> None:
+    """The holding that has what is left of a used one."""
+    await tx.execute(SET_HOLDING, registry_account, used_id, holding_id)
 
 
 CLOSE_UNITS = """

@@ -55,6 +55,8 @@ class BookedParcel(Struct):
     # The request to the registry that is to retire it.
     instruction_id: str | None = None
     origin_id: str | None = None
+    # Not a parcel: units that are not allocated.
+    is_free: bool = False
 
     @property
     def retired_as(self) -> tuple[str, int, bool, str]:
@@ -80,7 +82,7 @@ class BookedParcel(Struct):
 
     @property
     def is_divisible(self) -> bool:
-        return self.is_of_one_line and self.status is ParcelStatus.TO_RETIRE
+        return self.is_free or (self.is_of_one_line and self.status is ParcelStatus.TO_RETIRE)
 
     def move(self, lot: LotPlace, run: SerialRun) -> None:
         self.lot = lot
@@ -120,12 +122,12 @@ class ParcelBook:
 
     @property
     def created(self) -> list[BookedParcel]:
-        return [parcel for parcel in self._parcels.values() if parcel.origin_id is not None]
+        return [parcel for parcel in self._parcels.values() if parcel.origin_id is not None and not parcel.is_free]
 
     @property
     def changed(self) -> list[tuple[BookedParcel, BookedParcel]]:
         """Stored parcels whose serials change: as they were, and as they are now."""
-        pairs = [(before, self._parcels[id_]) for id_, before in self._before.items()]
+        pairs = [(before, self._parcels[id_]) for id_, before in self._before.items() if not before.is_free]
         return [(before, now) for before, now in pairs if (before.lot, before.run) != (now.lot, now.run)]
 
     def is_asked(self, parcel: BookedParcel) -> bool:
@@ -134,7 +136,16 @@ class ParcelBook:
 
     def former_holder(self, parcel: BookedParcel) -> str | None:
         """The parcel that held its units before the import."""
-        return next((each.id for each in self._before.values() if each.run.common(parcel.run)), None)
+        return next(
+            (each.id for each in self._before.values() if not each.is_free and each.run.common(parcel.run)), None
+        )
+
+    @property
+    def lots_with_gaps(self) -> set[str]:
+        """Lots in which free units were exchanged."""
+        was = {before.id: (before.lot, before.run) for before in self._before.values()}
+        moved = [each for each in self._parcels.values() if each.is_free and (each.lot, each.run) != was.get(each.id)]
+        return {lot.lot_id for each in moved for lot in (each.lot, was.get(each.id, (each.lot,))[0])}
 
     def confirm(self, parcel: BookedParcel, line: int) -> None:
         """A line of the file confirms the parcel. No later line may give it other serials. Raises SerialsRefused."""
@@ -243,7 +254,7 @@ class ParcelBook:
         added = replace(
             parcel,
             id=new_id("par"),
-            status=ParcelStatus.TO_RETIRE,
+            status=parcel.status if parcel.is_free else ParcelStatus.TO_RETIRE,
             split_from=parcel.split_from or parcel.id,
             origin_id=parcel.origin_id or parcel.id,
         )

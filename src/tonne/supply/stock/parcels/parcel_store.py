@@ -6,8 +6,10 @@ from datetime import datetime
 import asyncpg
 
 from tonne.platform.db.database import Connection, columns, value_of
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, replace
+from tonne.supply.stock.model import ParcelStatus
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
+from tonne.supply.stock.parcels.cut_lot import cut_at_gaps
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace, ParcelBook
 from tonne.supply.stock.serial_runs import SerialRun
 from tonne.supply.transparency.record_statements import record_retirements
@@ -82,6 +84,40 @@ async def lock_parcels_any_account(
     return [_booked(row) for row in await tx.fetch(LOCK_PARCELS, mode, *requested)]
 
 
+# Several lots may be in one holding.
+READ_FREE = """
+SELECT DISTINCT ON (lot.id) lot.id, known.id AS like_id, lot.serial, lot.unit_grams, lot.allocated_grams,
+       lot.quantity_grams
+FROM lots known
+JOIN lots lot ON lot.registry_account = known.registry_account AND lot.holding_id = known.holding_id
+WHERE known.mode = $1 AND known.id = ANY ($2::text[]) AND lot.allocated_grams < lot.quantity_grams
+  AND lot.invalidated_at IS NULL
+ORDER BY lot.id, known.id
+"""
+
+
+async def read_free(tx: Connection, mode: Mode, parcels: Sequence[BookedParcel]) -> list[BookedParcel]:
+    """The free ends of the lots in the holdings of these parcels: a registry may retire units of these instead.
+
+    The caller has locked the lots.
+    """
+    like = {parcel.lot.lot_id: parcel for parcel in parcels}
+    return [
+        replace(
+            alike := like[row["like_id"]],
+            id=f"free end of {row['id']}",
+            lot=LotPlace(row["id"], stored_units(alike.registry, row["serial"], row["unit_grams"])),
+            start_grams=row["allocated_grams"],
+            quantity_grams=row["quantity_grams"] - row["allocated_grams"],
+            status=ParcelStatus.OPEN,
+            instruction_id=None,
+            split_from=None,
+            is_free=True,
+        )
+        for row in await tx.fetch(READ_FREE, mode, list(like))
+    ]
+
+
 # Two steps: two parcels may exchange their places, and no two may ever have the same one.
 SET_ASIDE = "UPDATE parcels SET start_grams = start_grams + $3 WHERE mode = $1 AND id = ANY ($2::text[])"
 MOVE_PARCELS = """
@@ -121,8 +157,11 @@ async def move_parcels(tx: Connection, mode: Mode, book: ParcelBook) -> None:
     of_others = [
         each for each in (*(now for _, now in changed), *created) if lots[each.origin_id or each.id] != each.lot.lot_id
     ]
-    holders = [book.former_holder(each) for each in of_others]
-    await tx.execute(RESTATE_SHARES, mode, *columns(of_others, "id"), holders)
+    # Free units had no holder. They are of a part of the same lot, and have its facts.
+    held = [(each.id, holder) for each in of_others if (holder := book.former_holder(each)) is not None]
+    await tx.execute(RESTATE_SHARES, mode, [id_ for id_, _ in held], [holder for _, holder in held])
+    for lot_id in sorted(book.lots_with_gaps):
+        await cut_at_gaps(tx, mode, lot_id)
 
 
 INSERT_SPLIT = """

@@ -180,6 +180,8 @@ CREATE TABLE lots (
                  serial_block * 1000000000000000::numeric + last_number, '[]') WITH &&) DEFERRABLE INITIALLY IMMEDIATE
 );
 CREATE INDEX lots_by_project ON lots (mode, project_id, vintage, id);
+-- Several lots may be in one holding, if a registry has retired units between them.
+CREATE INDEX lots_of_holding ON lots (registry_account, holding_id) WHERE registry_account IS NOT NULL;
 
 -- Whole registry units taken from a lot and retired together. `start_grams` counts from the lot's first serial number;
 -- the next parcel of a lot starts at the lot's allocated_grams.
