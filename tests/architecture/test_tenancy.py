@@ -77,6 +77,7 @@ ACROSS_ACCOUNTS = {
     "supply/registries/settle_request.py": "for the operator: a retirement may be for several accounts",
     "supply/registries/upload_statement.py": "for the operator: a registry knows no accounts",
     "supply/registries/book_answer.py": "a job of the worker: a retirement may be for several accounts",
+    "supply/stock/parcels/parcel_store.py": "the operator's: a registry knows no accounts",
     "supply/stock/parcels/close_units.py": "a job of the worker",
     "supply/stock/holds/holds.py": "supply is held for checkouts of all accounts; also a job of the worker",
     "supply/stock/parcels/confirm_retirements.py": "wakes all orders that share a parcel",

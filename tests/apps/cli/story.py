@@ -346,7 +346,8 @@ class Story:
         return ("--mode", "live", "-o", str(self.folder / "new.csv"))
 
     async def put_back_retirements(self) -> Words:
-        self.run("retirement", "export", *(await self.export_retirements()))
+        await self.export_retirements()
+        self.run("retirement", "export", "--mode", "live", "-o", str(self.folder / "taken.csv"))
         async with self.services.database.connection() as connection:
             parcel_id = await connection.fetchval("SELECT id FROM parcels WHERE exported_at IS NOT NULL LIMIT 1")
         return ("--mode", "live", str(parcel_id))

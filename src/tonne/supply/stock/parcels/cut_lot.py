@@ -45,7 +45,7 @@ class _Part(NamedTuple):
     serial: str
 
 
-async def cut_at_gaps(tx: Connection, mode: Mode, lot_id: str) -> None:
+async def cut_at_gaps_any_account(tx: Connection, mode: Mode, lot_id: str) -> None:
     """Every part of a locked lot that begins after free units becomes a lot of its own."""
     row = await tx.fetchrow(READ_LOT, mode, lot_id)
     if row is None:

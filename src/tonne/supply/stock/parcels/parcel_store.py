@@ -9,7 +9,7 @@ from tonne.platform.db.database import Connection, columns, value_of
 from tonne.platform.values.context import Mode, replace
 from tonne.supply.stock.model import ParcelStatus
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation
-from tonne.supply.stock.parcels.cut_lot import cut_at_gaps
+from tonne.supply.stock.parcels.cut_lot import cut_at_gaps_any_account
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, LotPlace, ParcelBook
 from tonne.supply.stock.serial_runs import SerialRun
 from tonne.supply.transparency.record_statements import record_retirements
@@ -161,7 +161,7 @@ async def move_parcels(tx: Connection, mode: Mode, book: ParcelBook) -> None:
     held = [(each.id, holder) for each in of_others if (holder := book.former_holder(each)) is not None]
     await tx.execute(RESTATE_SHARES, mode, [id_ for id_, _ in held], [holder for _, holder in held])
     for lot_id in sorted(book.lots_with_gaps):
-        await cut_at_gaps(tx, mode, lot_id)
+        await cut_at_gaps_any_account(tx, mode, lot_id)
 
 
 INSERT_SPLIT = """
