@@ -242,6 +242,7 @@ BOUNDED = {
     "supply/stock/lots/lot_store.py READ_RETIRED": _OF_A_LOT,
     "supply/stock/lots/lots.py FIND_HOLDERS": _OF_A_LOT,
     "supply/stock/parcels/cut_lot.py MOVE": _OF_A_LOT,
+    "supply/stock/parcels/cut_lot.py READ_PLACES": _OF_A_LOT,
     "supply/stock/parcels/replaced_share_store.py RETURN_GRAMS": "the shares of one order",
     "supply/stock/supply_reads.py LIST_BACKORDERS": "LIMIT, by an index of paid orders",
     "supply/stock/supply_store.py LOCK_PARCELS": "the parcels of one order",
