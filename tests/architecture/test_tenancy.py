@@ -75,7 +75,6 @@ ACROSS_ACCOUNTS = {
     "supply/registries/retire_units.py": "a job of the worker: a retirement may be for several accounts",
     "supply/registries/check_registries.py": "a job of the worker: a registry knows no accounts",
     "supply/registries/settle_request.py": "for the operator: a retirement may be for several accounts",
-    "supply/registries/upload_statement.py": "for the operator: a registry knows no accounts",
     "supply/registries/book_answer.py": "a job of the worker: a retirement may be for several accounts",
     "supply/stock/parcels/parcel_store.py": "the operator's: a registry knows no accounts",
     "supply/stock/parcels/close_units.py": "a job of the worker",
