@@ -18,7 +18,7 @@ NAMING = re.compile(r"(?:^|_)(?:ids?|references?|numbers?|emails?|name|slug|toke
 # was made public. No other module outside `apps/backoffice`, `apps/cli` and `platform/jobs` may use a function with the
 # suffix.
 ACROSS_ACCOUNTS = {
-    "supply/registries/upload_statement.py": "the operator compares the list of an account: stock belongs to no account",
+    "supply/registries/upload_statement.py": "the operator compares an account: stock belongs to no account",
     "supply/stock/supply_reads.py": "the operator's pages: stock belongs to no account",
     "platform/documents/mail/retry_mail.py": "the operator retries a mail that was given up",
     "platform/http/request_log/prune_requests.py": "a job of the worker",
