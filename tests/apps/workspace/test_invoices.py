@@ -18,6 +18,7 @@ from tonne.apps.dashboard import document_files
 from tonne.apps.wiring.app import Services
 from tonne.apps.workspace import statement_page
 from tonne.money.accounting.matching.import_statement import import_statement
+from tonne.money.accounting.reports import document_list
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
@@ -242,6 +243,33 @@ async def test_documents_are_found_by_number_amount_and_buyer(
     assert (await olga.get(f"/operator/test/documents/{theirs}/pdf")).content.startswith(b"%PDF")
     for wrong in ("TN-LIVE-000001/zip", "TN-LIVE-000001/ubl", "TN-TEST-000001/pdf"):
         assert (await rea.get(f"{base}/documents/{wrong}")).status_code == 404, wrong
+
+
+async def test_old_documents_are_found_by_number_at_once_and_otherwise_step_by_step(
+    rea: Person, person: MakePerson, books: Billing, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_list, "SCANNED", 2)
+    base = f"/dashboard/live/{world.ours_test.scope.organisation_id}"
+    for _ in range(3):
+        await books.place_order(world.ours_live.scope)
+        await books.work()
+        books.clock.advance(days=1)
+    olga = person()
+    await operator(books.services, olga)
+    await rea.sign_in("rea@ours.test")
+    oldest, since = "TN-LIVE-000001", "since November 3, 2026"
+    for who, place in ((rea, base), (olga, "/operator/live")):
+        for exact in (oldest, oldest.lower(), "1", "000001"):
+            assert f">{oldest}<" in (await who.get(f"{place}/documents?q={exact}")).text, exact
+        page = (await who.get(f"{place}/documents?q=nobody")).text
+        assert since in page
+        [older] = re.findall(r'href="([^"]+)" rel="next"', page)
+        page = (await who.get(html.unescape(older))).text
+        assert (since in page, 'rel="next"' in page, "No document has this" in page) == (False, False, True)
+        page = (await who.get(f"{place}/documents?q=13.95")).text
+        assert (page.count(">TN-LIVE-"), "Search documents before November 3, 2026" in page) == (2, True)
+        [older] = re.findall(r'href="([^"]+)" rel="next"', page)
+        assert f">{oldest}<" in (await who.get(html.unescape(older))).text
 
 
 async def test_long_lists_of_documents_have_pages(

@@ -1,6 +1,5 @@
 """Invoices and credit notes for the pages of organisations and of the operator: their files, and lists of them."""
 
-from collections.abc import Sequence
 from datetime import date
 from urllib.parse import urlencode
 
@@ -8,7 +7,13 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.list_place import read_day
 from tonne.apps.dashboard.viewer import existing
-from tonne.money.accounting.reports.document_list import DocumentSearch, ListedDocument, read_search
+from tonne.money.accounting.reports.document_list import (
+    DocumentSearch,
+    FoundDocuments,
+    ListedDocument,
+    ListPlace,
+    read_search,
+)
 from tonne.money.invoices.model import StateInWords
 from tonne.money.invoices.originals.document_file import MEDIA_TYPES, FileFormat
 from tonne.money.invoices.originals.originals import Originals, file_name
@@ -33,11 +38,15 @@ def download(content: bytes, name: str, media_type: str = "application/pdf") -> 
 
 
 class DocumentRows(Struct, frozen=True):
-    """A page of a list, each document with its state. `next_query` leads to the next one."""
+    """A page of a list, each document with its state. `next_query` leads to the next one.
+
+    `scanned_until` is set if a search ended there, and there are older documents.
+    """
 
     rows: list[tuple[ListedDocument, StateInWords]]
     text: str
     next_query: str | None
+    scanned_until: date | None
 
 
 def read_query(request: Request) -> tuple[DocumentSearch, str]:
@@ -46,12 +55,13 @@ def read_query(request: Request) -> tuple[DocumentSearch, str]:
     return read_search(text, read_day(after, date.max), PAGE + 1), text
 
 
-def rows_of(found: Sequence[ListedDocument], text: str, today: date) -> DocumentRows:
-    shown = found[:PAGE]
-    last = shown[-1] if len(found) > PAGE else None
+def rows_of(found: FoundDocuments, text: str, today: date) -> DocumentRows:
+    shown, end = found.documents[:PAGE], found.scanned_until
+    place = ListPlace(shown[-1].issued_on, shown[-1].id) if len(found.documents) > PAGE else end
     chosen = {"q": text} if text else {}
-    query = None if last is None else urlencode(chosen | {"after": f"{last.issued_on}_{last.id}"})
-    return DocumentRows([(each, _state_of(each, today)) for each in shown], text, query)
+    query = None if place is None else urlencode(chosen | {"after": f"{place.issued_on}_{place.id}"})
+    rows = [(each, _state_of(each, today)) for each in shown]
+    return DocumentRows(rows, text, query, None if end is None else end.issued_on)
 
 
 def _state_of(document: ListedDocument, today: date) -> StateInWords:

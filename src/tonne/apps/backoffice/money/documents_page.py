@@ -20,7 +20,7 @@ class AllDocumentsPage(DashboardPage, frozen=True):
         search, text = read_query(viewer.request)
         async with self.database.connection() as connection:
             found = await list_documents_any_account(connection, viewer.mode, search)
-            names = await find_names_any_account(connection, [each.organisation_id for each in found])
+            names = await find_names_any_account(connection, [each.organisation_id for each in found.documents])
         documents = rows_of(found, text, self.today())
         return self.layout.page(viewer, "operator_documents.html", documents=documents, names=names)
 
