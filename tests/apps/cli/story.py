@@ -349,7 +349,9 @@ class Story:
         await self.export_retirements()
         self.run("retirement", "export", "--mode", "live", "-o", str(self.folder / "taken.csv"))
         async with self.services.database.connection() as connection:
-            parcel_id = await connection.fetchval("SELECT id FROM parcels WHERE exported_at IS NOT NULL LIMIT 1")
+            parcel_id = await connection.fetchval(
+                "SELECT id FROM parcels WHERE exported_at IS NOT NULL AND status = 'to_retire' LIMIT 1"
+            )
         return ("--mode", "live", str(parcel_id))
 
     async def confirm_retirements(self) -> Words:

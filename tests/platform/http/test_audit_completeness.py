@@ -39,11 +39,9 @@ OF_OPERATORS = (
     *("/customers/{organisation_id}/reopen", "/customers/{organisation_id}/admins"),
     *("/customers/{organisation_id}/admins/remove", "/customers/{organisation_id}/accounts/{account_id}"),
     *("/customers/{organisation_id}/keys/{key_id}", "/mails/{mail_id}/retry", "/mails/{mail_id}/discard"),
-    *(
-        f"/money/invoices/{{number}}/{action}"
-        for action in ("settle", "write-off", "approve-write-off", "reinstate", "resend", "credit", "replace")
-    ),
-    *("/money/inbox", "/money/doubtful/{line_id}"),
+    *(f"/money/invoices/{{number}}/{step}" for step in ("settle", "clear-settled", "resend", "credit", "replace")),
+    *(f"/money/invoices/{{number}}/{step}" for step in ("write-off", "approve-write-off", "reinstate")),
+    *("/money/inbox", "/money/doubtful/{line_id}", "/documents/deliveries/answer"),
     *("/customers/{organisation_id}/tax", "/customers/{organisation_id}/vat-check"),
     *("/money/payments", "/money/payments/{charge_id}/accept", "/money/payments/{charge_id}/return"),
     *("/persons/export", "/persons/erase"),
@@ -85,7 +83,8 @@ OF_SUPPLY_AUDITED = (
     *("/retirements/units/{unit_id}/close", "/imports/{import_id}/apply"),
     *(f"/supply/lots/{{lot_id}}/{step}" for step in ("withdraw", "invalidate", "resolve")),
     *(f"/registries/{step}" for step in ("accounts/{account_id}/check", "requests/{request_id}/retry")),
-    *("/registries/lots/{lot_id}/settle", *(f"/registries/requests/{{request_id}}/{s}" for s in ("settle", "approve"))),
+    *("/registries/differences/{drift_id}/settle", "/retirements/take"),
+    *(f"/registries/requests/{{request_id}}/{step}" for step in ("settle", "approve")),
     *(f"/catalogue/bundles/{{bundle_id}}/{step}" for step in ("price", "switch", "cancel-price")),
     *("/catalogue/pictures", "/catalogue/pictures/remove"),
 )

@@ -64,7 +64,7 @@ WAITING = (
     WaitingCheck(
         "the tax of every live dispute that was lost is decided",
         "A payment was lost after delivery. Whether its tax is still owed depends on the country: a person decides.",
-        "Decide on the page of the dispute in the operator's area: correct the tax, or keep it.",
+        "`tonne dispute show` says what was lost. Decide on its page for operators: correct the tax, or keep it.",
         f"""
         SELECT format('dispute %s of %s: %s', id, coalesce('order ' || order_id, 'charge ' || charge_id),
                       money_text(withdrawn_minor, currency)) AS "where"

@@ -7,7 +7,7 @@ WAITING = (
         "registries serve the requests to retire live credits",
         "Several requests in succession had no answer, so nothing is asked: the orders wait.",
         "Tonne looks every minute whether the registry answers again. If it does not accept the credentials, make new "
-        "ones there, set them and restart.",
+        "ones there, set them (TONNE_ISOMETRIC_…, TONNE_PURO_…) and restart.",
         """
         SELECT format('%s, since %s: %s', id, to_char(stopped_at, 'YYYY-MM-DD HH24:MI'),
                       coalesce(problem, 'no reason')) AS "where"
@@ -18,7 +18,7 @@ WAITING = (
     WaitingCheck(
         "credentials of registries are valid for another 30 days",
         "The credentials of an account at a registry expire. After that, nothing is retired without a person.",
-        "Make new credentials at the registry, set them and restart.",
+        "Make new credentials at the registry, set them (TONNE_ISOMETRIC_…, TONNE_PURO_…) and restart.",
         """
         SELECT format('%s: until %s', id, expires_on) AS "where" FROM registry_accounts
         WHERE mode = 'live' AND expires_on <= ($1::timestamptz + interval '30 days')::date ORDER BY id

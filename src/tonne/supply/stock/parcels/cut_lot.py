@@ -35,7 +35,7 @@ WHERE parcels.mode = $1 AND parcels.lot_id = $2 AND parcels.start_grams >= part.
 """
 
 
-class _Part(NamedTuple):
+class _PartOfLot(NamedTuple):
     id: str
     start_grams: int
     quantity_grams: int
@@ -59,13 +59,13 @@ async def cut_at_gaps_any_account(tx: Connection, mode: Mode, lot_id: str) -> No
             start = place["start_grams"]
         end = place["start_grams"] + place["quantity_grams"]
     spans.append((start, row["quantity_grams"], end))
-    parts: list[_Part] = []
+    parts: list[_PartOfLot] = []
     for first_grams, end_grams, allocated_to in spans:
         first = units.first + first_grams // units.unit_grams
         last = units.first + end_grams // units.unit_grams - 1
         id_ = new_id("lot") if parts else lot_id
         size = (end_grams - first_grams, allocated_to - first_grams)
-        parts.append(_Part(id_, first_grams, *size, first, last, show(units, first, last)))
+        parts.append(_PartOfLot(id_, first_grams, *size, first, last, show(units, first, last)))
     kept, *others = parts
     fields = "id, first_number, last_number, serial, quantity_grams, allocated_grams"
     shrunk = (kept.last_number, kept.serial, kept.quantity_grams, kept.allocated_grams)
