@@ -18,11 +18,28 @@ WHERE attname = 'mode' AND attnum > 0 AND NOT attisdropped AND relkind IN ('r', 
 """
 
 
+# Simulated registries and made-up serials are for test mode only.
+FORGET_SIMULATED = """
+UPDATE lots SET registry_account = NULL, holding_id = NULL, serial = replace(serial, 'TEST-', 'TEST-LIVE-');
+UPDATE serial_blocks SET namespace = regexp_replace(namespace, '^TEST ', 'TEST LIVE ');
+UPDATE parcels SET instruction_id = NULL;
+DELETE FROM registry_instructions;
+DELETE FROM registry_drifts;
+DELETE FROM registry_accounts;
+DELETE FROM simulated_retirements;
+DELETE FROM simulated_holdings;
+"""
+
+
 async def make_live(environment: Environment) -> None:
     """Everything of test mode becomes live. Keys keep their secrets, but the API no longer accepts them."""
     async with environment.connection() as tx, tx.transaction():
         # Without triggers and foreign keys: rows that refer to each other change their mode one after the other.
         await tx.execute("SET LOCAL session_replication_role = replica")
+        # The live mode of the demo has the same units, and is deleted.
+        await tx.execute("DELETE FROM lots WHERE mode = 'live'")
+        await tx.execute("DELETE FROM serial_blocks WHERE namespace LIKE 'TEST LIVE %'")
+        await tx.execute(FORGET_SIMULATED)
         for row in await tx.fetch(TABLES_WITH_MODE):
             # Rows that every organisation has in both modes, such as its streams of events.
             await tx.execute(f"DELETE FROM {row['name']} WHERE mode = 'live'")

@@ -77,10 +77,12 @@ CROSS JOIN LATERAL (SELECT account_id, id FROM orders
                     ORDER BY created_at DESC LIMIT $1) placed
 ORDER BY placed.id DESC LIMIT $1
 """
-# An order is not due while it is being charged; its charge is. Both tables have an index of what is due.
+# An order is not due while it is being charged; its charge is. Nor is it while a registry retires its credits. All
+# three tables have an index of what is due.
 LEFT_TO_DO = """
 SELECT EXISTS (SELECT FROM orders WHERE next_attempt_at IS NOT NULL)
     OR EXISTS (SELECT FROM charges WHERE next_attempt_at IS NOT NULL)
+    OR EXISTS (SELECT FROM parcels WHERE status = 'to_retire')
 """
 # Reads only the newest events of each stream: reading all would replace what the database has in memory.
 _NEWEST_EVENTS = 2_000
