@@ -9,6 +9,7 @@ from html import unescape
 
 import pytest
 
+from tests.apps.workspace.forms import typed_fields
 from tests.support.api_client import ApiClient
 from tests.support.clock import ManualClock
 from tests.support.orders import place, receive
@@ -307,7 +308,11 @@ async def test_an_order_that_waits_is_reduced_cancelled_or_released_without_the_
     assert answer.headers["location"] == f"{other}?done=order_released"
     assert "This order waits" not in (await ann.get(other)).text
     assert (await ann.submit(f"{other}/cancel", reason="No", refund="1")).status_code == 422
-    assert "a whole number of hours" in (await ann.submit(account, fulfil_delay_h="-1")).text
+    details = {"name": "Ours", "beneficiary": "Ours"}
+    assert "a whole number of hours" in (await ann.submit(account, fulfil_delay="-1", **details)).text
+    for entered, shown in (("manual", "manual"), ("", ""), ("024", "24"), ("0", "")):
+        assert (await ann.submit(account, fulfil_delay=entered, **details)).status_code == 303
+        assert typed_fields((await ann.get(account)).text)["fulfil_delay"] == shown, entered
 
 
 async def test_mails_are_sent_again(ann: Person, api: ApiClient, services: Services, world: World, base: str) -> None:

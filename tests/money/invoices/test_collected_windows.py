@@ -34,7 +34,7 @@ class PatientShop(SmallOrders):
 
     async def wait(self, hours: int = 24) -> None:
         async with self.database.transaction() as tx:
-            await change_account(tx, self.scope, AccountChange(fulfil_delay_h=hours), by=TESTER.at(self.clock()))
+            await change_account(tx, self.scope, AccountChange(fulfil_delay=str(hours)), by=TESTER.at(self.clock()))
 
     async def begin(self) -> None:
         await self.prove()
@@ -248,7 +248,7 @@ async def test_an_order_of_a_test_account_is_paid_seconds_after_its_wait(
     await scene.run()
     scene.clock.advance(seconds=1)
     async with scene.database.transaction() as tx:
-        await change_account(tx, scene.scope, AccountChange(fulfil_delay_h=1), by=TESTER.at(scene.clock()))
+        await change_account(tx, scene.scope, AccountChange(fulfil_delay="1"), by=TESTER.at(scene.clock()))
     order = await scene.place_order(scene.scope, mass_grams=2_400)
     await scene.run()
     with pytest.raises(InvoiceNotOpen, match="Release it"):

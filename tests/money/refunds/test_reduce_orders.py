@@ -62,7 +62,7 @@ class WindowScene(DocumentsScene):
 
     async def open(self, hours: int = 24, **change: object) -> None:
         async with self.database.transaction() as tx:
-            requested = AccountChange(fulfil_delay_h=hours, **change)  # type: ignore[arg-type] # fields of the change
+            requested = AccountChange(fulfil_delay=str(hours), **change)  # type: ignore[arg-type] # fields of the change
             await change_account(tx, self.scope, requested, by=TESTER.at(self.clock()))
 
     async def reduce(

@@ -64,14 +64,31 @@ async def test_a_time_is_a_time_at_most_ninety_days_ahead(api: ApiClient, scene:
 
 
 async def test_the_delay_of_the_account_is_fixed_at_the_payment(api: ApiClient, scene: Scene) -> None:
-    await scene.execute("UPDATE accounts SET fulfil_delay_h = 48")
+    await scene.execute("UPDATE accounts SET fulfil_delay = '48'")
     order = await _paid(api, scene, {"mass": MANUAL["mass"]})
     paid_at = await scene.fetchval("SELECT status_changed_at FROM orders WHERE id = $1", order["id"])
     fulfil_after = await scene.fetchval("SELECT fulfil_after FROM orders WHERE id = $1", order["id"])
     assert (fulfil_after - paid_at).total_seconds() == 48 * 3_600
-    await scene.execute("UPDATE accounts SET fulfil_delay_h = 0")
+    await scene.execute("UPDATE accounts SET fulfil_delay = NULL")
     reduced = await api.post(f"/v1/orders/{order['id']}/reduce", {"quantity": "1"})
     assert reduced.json()["fulfil_after"] == order["fulfil_after"]
+
+
+async def test_orders_of_an_account_wait_for_their_release_unless_they_say_otherwise(
+    api: ApiClient, scene: Scene
+) -> None:
+    await scene.execute("UPDATE accounts SET fulfil_delay = 'manual'")
+    order = await _paid(api, scene, {"mass": MANUAL["mass"]})
+    assert order["fulfil_after"] == "manual"
+    await scene.execute("UPDATE accounts SET fulfil_delay = NULL")
+    assert (await api.get(f"/v1/orders/{order['id']}")).json()["fulfil_after"] == "manual"
+    reduced = await api.post(f"/v1/orders/{order['id']}/reduce", {"quantity": "1"})
+    assert reduced.json()["fulfil_after"] == "manual"
+    released = await api.post(f"/v1/orders/{order['id']}/release", {})
+    assert released.json()["fulfil_after"] < "9"
+    await scene.execute("UPDATE accounts SET fulfil_delay = 'manual'")
+    timed = await _paid(api, scene, {**MANUAL, "fulfil_after": "2020-01-01T00:00:00Z"})
+    assert timed["fulfil_after"] == "2020-01-01T00:00:00.000Z"
 
 
 async def test_events_are_recorded_for_webhooks_that_name_them(api: ApiClient, scene: Scene) -> None:

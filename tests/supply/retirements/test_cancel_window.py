@@ -41,7 +41,7 @@ class WindowShop(Shop):
     async def patient(self, beneficiary: str = "Ada") -> Scope:
         scope = await self.account(beneficiary)
         async with self.database.transaction() as tx:
-            await change_account(tx, scope, AccountChange(fulfil_delay_h=24), by=TESTER.at(self.clock()))
+            await change_account(tx, scope, AccountChange(fulfil_delay="24"), by=TESTER.at(self.clock()))
         return scope
 
     async def reduce(self, order: Order, grams: int) -> Order:

@@ -23,7 +23,6 @@ from tonne.platform.web.fields import fields_of
 from tonne.platform.web.render import see_other
 from tonne.selling.accounts.account_schemas import is_handle
 from tonne.selling.accounts.change_account import (
-    MAX_FULFIL_DELAY_H,
     AccountChange,
     archive_account,
     change_account,
@@ -31,7 +30,7 @@ from tonne.selling.accounts.change_account import (
     open_account,
 )
 from tonne.selling.accounts.directory import AccountDirectory, has_own_selection, list_accounts_after
-from tonne.selling.accounts.errors import BillingInvalid, FulfilDelayInvalid, NameInvalid
+from tonne.selling.accounts.errors import BillingInvalid, NameInvalid
 from tonne.selling.accounts.limit_store import find_limits
 from tonne.selling.accounts.model import Account, AccountKind, Fulfil, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.organisations.change_organisation import check_name
@@ -175,7 +174,7 @@ class AccountPage(DashboardPage, frozen=True):
             external_pages_visibility=_read_choice(
                 form, "external_pages_visibility", PagesVisibility, "Choose who can open the pages."
             ),
-            fulfil_delay_h=_read_hours(form),
+            fulfil_delay=form.value("fulfil_delay") or "0" if "fulfil_delay" in form.names() else None,
             reference=_read_reference(form) if account.kind is AccountKind.CLIENT_ACCOUNT else None,
             auto_advance=form.is_checked("auto_advance") if viewer.mode is Mode.TEST else None,
         )
@@ -320,16 +319,6 @@ def _read_handle(form: Form) -> str | None:
             "handle", "Use up to 100 letters, digits, hyphens and underscores, with a letter or digit at both ends."
         )
     return handle
-
-
-def _read_hours(form: Form) -> int | None:
-    if "fulfil_delay_h" not in form.names():
-        return None
-    hours = form.value("fulfil_delay_h") or "0"
-    if not (hours.isascii() and hours.isdigit() and int(hours[:6]) <= MAX_FULFIL_DELAY_H):
-        form.fail("fulfil_delay_h", FulfilDelayInvalid.message)
-        return None
-    return int(hours)
 
 
 def _read_reference(form: Form) -> str | None:

@@ -4,6 +4,7 @@ A closed account orders nothing new, and its own keys stop working. Open orders 
 and the data stays.
 """
 
+import re
 from typing import Annotated, Any
 
 from msgspec import Struct, field
@@ -19,7 +20,7 @@ from tonne.platform.web.fields import described
 from tonne.selling.accounts import errors, limit_store, store
 from tonne.selling.accounts.account_schemas import BENEFICIARY, HANDLE, LANGUAGE, METHOD, NAME, REFERENCE, VISIBILITY
 from tonne.selling.accounts.lookup import require_account, require_organisation
-from tonne.selling.accounts.model import Account, PagesVisibility, PaymentMethod
+from tonne.selling.accounts.model import MANUAL, Account, PagesVisibility, PaymentMethod
 from tonne.selling.accounts.organisations.change_billing import BillingChange, with_billing
 from tonne.selling.accounts.organisations.change_organisation import check_name
 
@@ -65,9 +66,10 @@ _AUDITED = (
     "external_pages_visibility",
 )
 MAX_FULFIL_DELAY_H = 2_160
+HOURS = re.compile("[0-9]{1,4}")
 # Only if they are set.
 _AUDITED_OPTIONS = (
-    "fulfil_delay_h",
+    "fulfil_delay",
     "handle",
     "sibling_id",
     "idempotency_key",
@@ -105,9 +107,11 @@ _CARD_EMAIL = described(
     input="email",
 )
 _FULFIL_DELAY = described(
-    "How many hours a paid order waits until it is fulfilled, 0 to 2160. Until then it can be cancelled and reduced.",
+    "How many hours a paid order waits until it is fulfilled, up to 2160, or `manual`: until its client releases it, "
+    "at most 90 days. Until then it can be cancelled and reduced. 0: it does not wait.",
     label="Hours until fulfilment",
-    hint="A paid order waits so long, and can be cancelled or reduced. 0 to 2,160.",
+    hint="A paid order waits so long, up to 2,160, and can be cancelled or reduced. Enter manual if each order waits "
+    "for its release, at most 90 days.",
     option="--fulfil-delay",
 )
 _REFUNDS_BY_API = described("Let its API keys refund orders and cancel paid ones.", label="Refunds by API")
@@ -126,7 +130,8 @@ class AccountChange(Struct, frozen=True, kw_only=True):
     receipt_email: Annotated[str | None, _RECEIPT_EMAIL] = None
     card_email: Annotated[str | None, _CARD_EMAIL] = None
     refunds_by_api: Annotated[bool | None, _REFUNDS_BY_API] = None
-    fulfil_delay_h: Annotated[int | None, _FULFIL_DELAY] = None
+    # `0` removes the old one.
+    fulfil_delay: Annotated[str | None, _FULFIL_DELAY] = None
     language: Annotated[LanguageCode | None, LANGUAGE] = None
     external_pages_visibility: Annotated[PagesVisibility | None, VISIBILITY] = None
     # Empty texts remove the old ones.
@@ -154,7 +159,7 @@ async def change_account(tx: Connection, scope: Scope, change: AccountChange, *,
         auto_advance=account.auto_advance if change.auto_advance is None else change.auto_advance,
         receipt_email=_changed_address(account.receipt_email, change.receipt_email),
         card_email=_changed_address(account.card_email, change.card_email),
-        fulfil_delay_h=_changed_delay(account.fulfil_delay_h, change.fulfil_delay_h),
+        fulfil_delay=_changed_delay(account.fulfil_delay, change.fulfil_delay),
         refunds_by_api=account.refunds_by_api if change.refunds_by_api is None else change.refunds_by_api,
         language=change.language or account.language,
         external_pages_visibility=change.external_pages_visibility or account.external_pages_visibility,
@@ -180,12 +185,12 @@ def _changed_text(old: str | None, new: str | None) -> str | None:
     return old if new is None else new or None
 
 
-def _changed_delay(old: int, new: int | None) -> int:
-    if new is None:
-        return old
-    if not 0 <= new <= MAX_FULFIL_DELAY_H:
-        raise errors.FulfilDelayInvalid(field="fulfil_delay_h")
-    return new
+def _changed_delay(old: str | None, new: str | None) -> str | None:
+    if new is None or new == MANUAL:
+        return new or old
+    if not HOURS.fullmatch(new) or int(new) > MAX_FULFIL_DELAY_H:
+        raise errors.FulfilDelayInvalid(field="fulfil_delay")
+    return str(int(new)) if int(new) else None
 
 
 def _changed_address(old: str | None, new: str | None) -> str | None:

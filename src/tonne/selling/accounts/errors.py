@@ -223,12 +223,12 @@ class MailAddressInvalid(TonneError, kind=Kind.INVALID, code="mail_address_inval
 
 
 class FulfilDelayInvalid(TonneError, kind=Kind.INVALID, code="fulfil_delay_invalid"):
-    """On the command line or in the dashboard: the hours until fulfilment are not a number from 0 to 2160.
+    """On the command line or in the dashboard: the wait until fulfilment is neither hours from 0 to 2160 nor `manual`.
 
-    Give a whole number of hours; 0 for none.
+    Give a whole number of hours, 0 for none, or `manual`.
     """
 
-    message = "Give a whole number of hours from 0 to 2160."
+    message = 'Give a whole number of hours from 0 to 2160, or "manual".'
 
 
 class FeeRateInvalid(TonneError, kind=Kind.INVALID, code="fee_rate_invalid"):

@@ -50,6 +50,10 @@ class Billing(StrEnum):
     THRESHOLD = "threshold"
 
 
+# Instead of a time, of an order or an account: until the client releases the order.
+MANUAL = "manual"
+
+
 class SmallCardOrders(StrEnum):
     """What becomes of orders that are too small for a card payment of their own."""
 
@@ -100,8 +104,8 @@ class Account(Struct, frozen=True):
     card_email: str | None = None
     # Whether its API keys may refund orders, and cancel paid ones.
     refunds_by_api: bool = False
-    # How many hours a paid order waits until it is fulfilled, unless it says so itself.
-    fulfil_delay_h: int = 0
+    # How many hours a paid order waits until it is fulfilled, or `manual`, unless it says so itself.
+    fulfil_delay: str | None = None
     billing: Billing = Billing.PER_ORDER
     billing_threshold_minor: int | None = None
     fulfil: Fulfil = Fulfil.ON_PAYMENT

@@ -119,7 +119,7 @@ async def remove_admin(tx: Connection, organisation_id: str, email: str) -> bool
 _CHANGEABLE = """
 name, beneficiary, payment_method, auto_advance, receipt_email, card_email, refunds_by_api, billing,
 billing_threshold_minor, fulfil, credit_limit_minor, small_card_orders, language, has_own_beneficiary, handle,
-external_pages_visibility, idempotency_key, reference, fulfil_delay_h
+external_pages_visibility, idempotency_key, reference, fulfil_delay
 """
 _INSERTED = f"kind, currency, created_at, sibling_id, {_CHANGEABLE}"
 # The last two are written by functions of their own.

@@ -32,7 +32,7 @@ SELECT orders.account_id, orders.id, orders.organisation_id, orders.mode, orders
        orders.beneficiary_kind, orders.beneficiary_is_public, orders.language,
        orders.quantity_trunc, orders.quote_id, orders.external_id, orders.external_id_verified, orders.reference,
        orders.supplied_on, orders.certificate_due_on, orders.fulfil_after, orders.fulfil_manually,
-       accounts.fulfil_delay_h, coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
+       accounts.fulfil_delay, coalesce(orders.beneficiary, accounts.beneficiary) AS beneficiary,
        catalogues.currency AS catalogue_currency, accounts.auto_advance,
        accounts.simulated_supply_grams, accounts.receipt_email, document.shown ->> 'certificate' AS certificate_url,
        document.shown ->> 'public_certificate_url' AS public_certificate_url

@@ -13,7 +13,7 @@ from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Scope
 from tonne.platform.values.language import DEFAULT_LANGUAGE
 from tonne.selling.accounts.errors import NameInvalid
-from tonne.selling.accounts.model import PaymentMethod, Terms
+from tonne.selling.accounts.model import MANUAL, PaymentMethod, Terms
 from tonne.selling.accounts.organisations.change_organisation import check_name
 from tonne.selling.catalogue.prices.price import OrderType, PaymentPlan, tax_minor_on
 from tonne.selling.catalogue.prices.pricing import Priced, PricedLine
@@ -63,8 +63,6 @@ REDUCED = "order.reduced"
 RELEASED = "order.released"
 # Events that do not change the status.
 STATUS_KEPT = (PAYMENT_UPDATED, PERSON_ERASED, REDUCED, RELEASED)
-# Instead of a time: until its client releases the order.
-MANUAL = "manual"
 # How long a paid order may wait for its client, and how long before its end the client gets a mail.
 LONGEST_WINDOW = timedelta(days=90)
 NOTICE_OF_RELEASE = timedelta(days=7)
@@ -252,8 +250,9 @@ class Order(msgspec.Struct, frozen=True):
     fulfil_after: datetime | None = None
     # Until the client releases it.
     fulfil_manually: bool = False
-    # The wait of its account now. It counts when the order is paid, if the client asked for nothing else.
-    fulfil_delay_h: int = 0
+    # The wait of its account now: hours, or `manual`. It counts when the order is paid, if the client asked for nothing
+    # else.
+    fulfil_delay: str | None = None
 
     @property
     def key(self) -> OrderKey:
@@ -308,11 +307,10 @@ class Order(msgspec.Struct, frozen=True):
 
     def with_window(self, paid_at: datetime) -> "Order":
         """As it is paid: until when it waits, and can be cancelled or reduced, does not change with its account."""
-        if self.fulfil_manually:
-            return structs.replace(self, fulfil_after=paid_at + LONGEST_WINDOW)
-        if self.fulfil_after is None and self.fulfil_delay_h:
-            return structs.replace(self, fulfil_after=paid_at + timedelta(hours=self.fulfil_delay_h))
-        return self
+        delay = self.fulfil_delay if self.fulfil_after is None else None
+        if self.fulfil_manually or delay == MANUAL:
+            return structs.replace(self, fulfil_after=paid_at + LONGEST_WINDOW, fulfil_manually=True)
+        return self if delay is None else structs.replace(self, fulfil_after=paid_at + timedelta(hours=int(delay)))
 
     def is_in_window(self, now: datetime) -> bool:
         """Whether it is paid, and waits until it is fulfilled."""

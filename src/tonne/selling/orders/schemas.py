@@ -10,7 +10,7 @@ from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import Timestamp, to_wire
 from tonne.platform.values.erased import ERASED
 from tonne.platform.values.paging import Position
-from tonne.selling.accounts.model import PaymentMethod
+from tonne.selling.accounts.model import MANUAL, PaymentMethod
 from tonne.selling.catalogue.prices.price import OrderType, PaymentPlan
 from tonne.selling.catalogue.schemas import (
     PLAN,
@@ -367,7 +367,7 @@ def _order_out(order: model.Order) -> OrderOut:
 
 def _fulfil_after(order: model.Order) -> str | msgspec.UnsetType:
     if order.fulfil_manually:
-        return model.MANUAL
+        return MANUAL
     return msgspec.UNSET if order.fulfil_after is None else to_wire(order.fulfil_after)
 
 

@@ -58,8 +58,9 @@ async def count_orders_of_link(connection: Connection, scope: Scope, offset_link
 # Compare-and-set on the status.
 MOVE_ORDER = """
 UPDATE orders SET status = $3, payment_state = $4, refunded_minor = $5, failure_reason = $6, cancellation_reason = $7,
-                  status_changed_at = $10, wire_document = $11, next_attempt_at = $12, fulfil_after = $8
-WHERE account_id = $1 AND id = $2 AND status = $9 RETURNING true
+                  status_changed_at = $11, wire_document = $12, next_attempt_at = $13, fulfil_after = $8,
+                  fulfil_manually = $9
+WHERE account_id = $1 AND id = $2 AND status = $10 RETURNING true
 """
 
 
@@ -74,7 +75,7 @@ async def move_order(
 ) -> bool:
     """`order` is the new state. False if the stored status is not `expected`."""
     names = "scope.account_id, id, status, payment_state, refunded_minor, failure_reason, cancellation_reason, "
-    names += "fulfil_after"
+    names += "fulfil_after, fulfil_manually"
     values = parameters_of(order, names)
     return await tx.fetchval(MOVE_ORDER, *values, expected, now, document, next_attempt_at) is True
 
@@ -86,11 +87,11 @@ UPDATE orders SET status = move.status, status_changed_at = $7, next_attempt_at 
                   wire_document = move.document, payment_state = move.payment_state,
                   refunded_minor = move.refunded_minor, failure_reason = move.failure_reason,
                   cancellation_reason = move.cancellation_reason, supplied_on = move.supplied_on,
-                  fulfil_after = move.fulfil_after
+                  fulfil_after = move.fulfil_after, fulfil_manually = move.fulfil_manually
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[], $8::text[], $9::bigint[],
-            $10::text[], $11::text[], $12::date[], $13::timestamptz[])
+            $10::text[], $11::text[], $12::date[], $13::timestamptz[], $14::boolean[])
      AS move (account_id, id, expected, status, document, next_attempt_at, payment_state, refunded_minor,
-              failure_reason, cancellation_reason, supplied_on, fulfil_after)
+              failure_reason, cancellation_reason, supplied_on, fulfil_after, fulfil_manually)
 WHERE orders.account_id = move.account_id AND orders.id = move.id AND orders.status = move.expected
   AND (orders.status <> 'paid' OR move.status = 'cancelled' OR coalesce(move.fulfil_after <= $7, true))
 RETURNING orders.id
@@ -111,7 +112,7 @@ async def move_orders(tx: Connection, moves: Sequence[Moved], now: datetime) -> 
         *columns(moves, "order.scope.account_id, order.id, expected, order.status, document, next_attempt_at"),
         now,
         *columns(moves, "order.payment_state, order.refunded_minor, order.failure_reason, order.cancellation_reason"),
-        *columns(moves, "order.supplied_on, order.fulfil_after"),
+        *columns(moves, "order.supplied_on, order.fulfil_after, order.fulfil_manually"),
     )
     return {row["id"] for row in rows}
 

@@ -35,7 +35,7 @@ COLUMNS: tuple[ValueColumn[Account], ...] = (
     *columns("currency", "payment_method: pays by", "kind"),
     ValueColumn("beneficiary", lambda a: a.beneficiary, shrinks=True),
     *columns("billing", "billing_threshold_minor", "fulfil", "credit_limit_minor", "small_card_orders", in_table=False),
-    *columns("fulfil_delay_h: hours until fulfilment", in_table=False),
+    *columns("fulfil_delay: hours until fulfilment", in_table=False),
     *columns("refunds_by_api: refunds by API", "receipt_email: receipts to", in_table=False),
     *columns("card_email: card problems to", "language", "auto_advance: advances", "handle", in_table=False),
     *columns("external_pages_visibility: public pages", "reference", "archived_at: archived", in_table=False),

@@ -12,14 +12,14 @@ from tonne.platform.http.client_fields import ExternalId, IdempotencyKey, Metada
 from tonne.platform.http.json_body import Document, JsonNumber, read
 from tonne.platform.values.amounts import DECIMAL_PATTERN, DECIMALS, MAX_GRAMS, parse_decimal, scaled, to_grams
 from tonne.platform.values.errors import Fault, Invalid
-from tonne.selling.accounts.model import Terms
+from tonne.selling.accounts.model import MANUAL, Terms
 from tonne.selling.catalogue.errors import QuantityInvalid, ValueInvalid
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.prices.quantity_unit import QuantityUnit
 from tonne.selling.catalogue.schemas import EstimateId
 from tonne.selling.catalogue.selection import FIELD, MASSES_FIELD, BundleChoiceIn, BundleMass
 from tonne.selling.estimates.schemas import MassIn
-from tonne.selling.orders.model import BENEFICIARY, MANUAL, BeneficiaryIn
+from tonne.selling.orders.model import BENEFICIARY, BeneficiaryIn
 
 
 def _read_value(value: Any) -> str:

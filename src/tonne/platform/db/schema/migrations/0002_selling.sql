@@ -68,8 +68,9 @@ CREATE TABLE accounts (
     small_card_orders          text NOT NULL DEFAULT 'service'
                                    CHECK (small_card_orders IN ('service', 'fulfil_first', 'collect_first', 'refuse')),
     refunds_by_api             boolean NOT NULL DEFAULT false,
-    -- How long a paid order waits until it is fulfilled, and can be cancelled or reduced.
-    fulfil_delay_h             smallint NOT NULL DEFAULT 0 CHECK (fulfil_delay_h BETWEEN 0 AND 2160),
+    -- How many hours a paid order waits until it is fulfilled, and can be cancelled or reduced; `manual`: until its
+    -- client releases it. Null: it does not wait.
+    fulfil_delay               text CHECK (fulfil_delay = 'manual' OR fulfil_delay ~ '^[1-9][0-9]{0,3}$'),
     -- Who gets a receipt for each order that is paid by the stored card, and who is mailed about problems with the card.
     -- Without card_email, the admins of the organisation are.
     receipt_email              text CHECK (length(receipt_email) <= 254),
