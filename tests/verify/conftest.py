@@ -7,7 +7,8 @@ from tests.verify.seller import Seller
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where `tonne-verify trust add` writes: not in the home of who runs the tests."""
+    """Where `tonne-verify` writes: not in the home of who runs the tests, and evidence of forks not in the project."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path / "config"
 

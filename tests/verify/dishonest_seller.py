@@ -158,6 +158,8 @@ class Certificate:
     logged: bool = True
     cosigned_at: str | None = "2024-05-04T10:00:20Z"
     witness: str = "known"
+    # In which of his logs of one origin it is.
+    history: str = "shown to all"
     signed_at: str | None = None
     # The credential says this; the log, the opposite.
     contradiction: tuple[tuple[str, Any], ...] = ()
@@ -220,23 +222,58 @@ def openings_of(made: Certificate) -> list[Json]:
     return found + [statement(kind, made.number, at, made.mode, facts) for kind, facts, at in made.later]
 
 
-def publish(openings: Sequence[Json], made: Certificate, log_key: Ed25519PrivateKey) -> list[Json]:
-    """The openings with proofs, in a log that has other entries before them."""
-    entries = [hashlib.sha256(bytes([i])).digest() for i in range(4)] + [entry(each) for each in openings]
-    origin = ORIGIN if made.mode == "live" else f"{ORIGIN}/test"
-    text = f"{origin}\n{len(entries)}\n{b64(root(entries))}\n"
-    note = f"{text}\n{line(origin, 1, log_key, log_key.sign(text.encode()))}"
-    if made.cosigned_at is not None:
-        note += cosignature(*WITNESSES[made.witness], text, made.cosigned_at)
-    found = []
-    for index, opening in enumerate(openings, start=4):
-        hashes = "".join(f"{b64(each)}\n" for each in path(index, entries))
-        proof = f"c2sp.org/tlog-proof@v1\nindex {index}\n{hashes}\n{note}"
-        found.append({"type": "TransparencyLogEntry", **opening, "proof": proof})
-    return found
+class Logs:
+    """His logs. Each certificate is added to what its log has, and proven by the checkpoint that follows."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, list[bytes]] = {}
+        self._published: dict[str, list[Json]] = {}
+
+    def publish(self, made: Certificate) -> list[Json]:
+        """The openings with proofs. What is published twice is added once."""
+        name = repr(made)
+        if name not in self._published:
+            self._published[name] = self._add(made)
+        return self._published[name]
+
+    def _add(self, made: Certificate) -> list[Json]:
+        openings, log_key = openings_of(made), key("log")
+        origin = ORIGIN if made.mode == "live" else f"{ORIGIN}/test"
+        first = [hashlib.sha256(f"{made.history} {i}".encode()).digest() for i in range(4)]
+        entries = self.entries.setdefault(f"{origin} {made.history}", first)
+        start = len(entries)
+        entries += [entry(each) for each in openings]
+        text = f"{origin}\n{len(entries)}\n{b64(root(entries))}\n"
+        note = f"{text}\n{line(origin, 1, log_key, log_key.sign(text.encode()))}"
+        if made.cosigned_at is not None:
+            note += cosignature(*WITNESSES[made.witness], text, made.cosigned_at)
+        found = []
+        for index, opening in enumerate(openings, start=start):
+            hashes = "".join(f"{b64(each)}\n" for each in path(index, entries))
+            proof = f"c2sp.org/tlog-proof@v1\nindex {index}\n{hashes}\n{note}"
+            found.append({"type": "TransparencyLogEntry", **opening, "proof": proof})
+        return found
 
 
-def credential(made: Certificate) -> Json:
+@dataclass(frozen=True)
+class Listed:
+    """What a Sustainability page publishes of its certificates."""
+
+    made: tuple[Certificate, ...]
+
+
+def tell(files: Sequence[Certificate | Listed]) -> list[Json]:
+    """The files, as he hands them out together: their entries are in one log, unless he has several."""
+    logs = Logs()
+    return [credential(each, logs) if isinstance(each, Certificate) else page(each, logs) for each in files]
+
+
+def page(listed: Listed, logs: Logs) -> Json:
+    data = [{"number": each.number, "evidence": logs.publish(each)} for each in listed.made]
+    return {"data": data, "has_more": False, "next_cursor": None}
+
+
+def credential(made: Certificate, logs: Logs) -> Json:
     subject = {name: made.facts[name] for name in ("number", "mode", "order_id", "total_quantity", "lines", "replaces")}
     document = {
         "@context": ["https://www.w3.org/ns/credentials/v2"],
@@ -247,7 +284,7 @@ def credential(made: Certificate) -> Json:
         "credentialSubject": {**subject, "beneficiary": made.beneficiary, **dict(made.contradiction)},
     }
     if made.logged:
-        document["evidence"] = publish(openings_of(made), made, key("log"))
+        document["evidence"] = logs.publish(made)
     proof = {
         "type": "DataIntegrityProof",
         "cryptosuite": "eddsa-jcs-2022",

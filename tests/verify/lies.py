@@ -16,13 +16,11 @@ from tests.verify.dishonest_seller import (
     SERIAL,
     Certificate,
     Json,
+    Listed,
     Retirement,
-    credential,
     issuer_file,
-    key,
-    openings_of,
     policy,
-    publish,
+    tell,
 )
 
 
@@ -32,8 +30,8 @@ class Lie:
 
     code: int
     sentence: str
-    files: Sequence[Certificate | Json]
-    twin: Sequence[Certificate | Json]
+    files: Sequence[Certificate | Listed]
+    twin: Sequence[Certificate | Listed]
     issuer: Json = field(default_factory=issuer_file)
     options: Sequence[str] = ()
 
@@ -46,10 +44,8 @@ def changed(made: Certificate, **changes: Any) -> Certificate:
     return dataclasses.replace(made, **changes)
 
 
-def listed(*made: Certificate) -> Json:
-    """What a Sustainability page publishes of its certificates."""
-    data = [{"number": each.number, "evidence": publish(openings_of(each), each, key("log"))} for each in made]
-    return {"data": data, "has_more": False, "next_cursor": None}
+def listed(*made: Certificate) -> Listed:
+    return Listed(made)
 
 
 def lies() -> dict[str, Lie]:
@@ -198,6 +194,18 @@ def lies_of_several_files() -> dict[str, Lie]:
         "revised_after_it_was_stated": Lie(
             1, "was revised in", [HONEST, changed(OTHER, retirements=(revised,))], [HONEST, OTHER]
         ),
+        "two_histories": Lie(
+            1, "has signed two trees that do not agree", [HONEST, changed(OTHER, history="other")], [HONEST, OTHER]
+        ),
+        "two_histories_in_a_list": Lie(
+            1,
+            "has signed two trees that do not agree",
+            [listed(HONEST, changed(OTHER, history="other"))],
+            [listed(HONEST, OTHER)],
+        ),
+        "two_histories_of_one_size": Lie(
+            1, "has signed two trees that do not agree", [HONEST, changed(HONEST, history="other")], [HONEST, HONEST]
+        ),
         "replaced_and_counted": Lie(
             1, "was replaced by EEEE-FFFF-GGGG-HHHH on 2024-05-04", [HONEST, replacing], [replacing]
         ),
@@ -212,8 +220,7 @@ def write(folder: Path) -> None:
         (folder / name / "issuer.json").write_text(json.dumps(lie.issuer))
         for kind, files in (("lie", lie.files), ("twin", lie.twin)):
             (folder / name / kind).mkdir()
-            for index, made in enumerate(files):
-                document = credential(made) if isinstance(made, Certificate) else made
+            for index, document in enumerate(tell(files)):
                 (folder / name / kind / f"{index}.json").write_text(json.dumps(document))
         found[name] = {"code": lie.code, "sentence": lie.sentence, "options": list(lie.options)}
     (folder / "lies.json").write_text(json.dumps(found))

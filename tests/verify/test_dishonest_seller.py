@@ -1,4 +1,4 @@
-"""Every lie of a dishonest seller is told by its own sentence, and who is honest in the same situation is believed."""
+"""Each attack of a dishonest seller is refused with its own message; the honest files of the same situation exit 0."""
 
 import ast
 import json
@@ -42,7 +42,7 @@ def verify(folder: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("name", sorted(lies()))
-def test_a_lie_is_told_from_its_honest_twin(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_attack_is_refused_and_its_honest_twin_is_proven(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = json.loads((folder / "lies.json").read_text())[name]
     code, reports = verify(folder, name, "lie", capsys)
     shown = json.dumps(reports, indent=2)

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.verify import dishonest_seller
+from tests.verify.dishonest_seller import Retirement, tell
+from tests.verify.lies import HONEST, OTHER, changed
 from tests.verify.test_monitor import Website, some_entries, website
 from tonne_verify.base64_strict import encode_base64
 from tonne_verify.cli import main
@@ -110,3 +113,48 @@ def test_a_closed_log_must_stay_closed_where_it_was(website: Website) -> None:
         del website.files[name]
     for _ in range(2):
         assert "cannot be compared" in " ".join(each.sentence for each in website.audit().checks)
+
+
+def test_files_of_two_histories_are_kept_as_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two customers compare their certificates: the proofs contradict each other, also at different sizes."""
+    (tmp_path / "issuer.json").write_text(json.dumps(dishonest_seller.issuer_file()))
+    (tmp_path / "policy").write_text(dishonest_seller.policy())
+    trust = ["--issuer", str(tmp_path / "issuer.json"), "--policy", str(tmp_path / "policy")]
+
+    def run(*files: Any) -> tuple[int, str]:
+        names = [str(tmp_path / f"{index}.json") for index in range(len(files))]
+        for name, document in zip(names, files, strict=True):
+            Path(name).write_text(json.dumps(document))
+        capsys.readouterr()
+        return main([*names, *trust]), capsys.readouterr().out
+
+    more = [
+        changed(OTHER, number=f"{i}", retirements=(Retirement(100 + 2 * i, 101 + 2 * i, parcel=f"{i}"),))
+        for i in range(5)
+    ]
+    one, other = changed(OTHER, history="other"), changed(HONEST, history="other", number="IIII")
+    files = tell([HONEST, *more, other, one])
+    assert run(*files[:6])[0] == 0
+    assert not list(tmp_path.glob("tonne-fork-*"))
+    code, shown = run(files[5], files[-1])
+    assert code == 1
+    (path,) = tmp_path.glob("tonne-fork-*")
+    assert f"The evidence is in {path.name}: publish it." in shown
+    evidence = json.loads(path.read_text())
+    code, shown = run(evidence)
+    assert code == 1
+    assert all(
+        each in shown
+        for each in ("has signed two trees that do not agree", *heads(evidence["first"], evidence["second"]))
+    )
+    # Nobody can be accused with entries of one history, of another log, or with proofs that do not hold.
+    same = {**evidence, "second": evidence["first"], "entries": [evidence["entries"][0]] * 2}
+    cut = {**evidence["entries"][0], "hashes": evidence["entries"][0]["hashes"][1:]}
+    for false in (
+        same,
+        {**evidence, "entries": evidence["entries"][::-1]},
+        {**evidence, "entries": [cut, evidence["entries"][1]]},
+        {**evidence, "entries": evidence["entries"][:1]},
+        {**evidence, "entries": 1},
+    ):
+        assert run(false)[0] == 2

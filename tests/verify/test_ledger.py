@@ -25,11 +25,13 @@ THIRD = changed(
     retirements=(Retirement(21, 21, "1", "0.5", parcel="3"),),
 )
 
+LOGS = seller.Logs()
+
 
 def write(folder: Path, *made: Certificate) -> None:
     folder.mkdir()
     for each in made:
-        (folder / f"{each.number}.json").write_text(json.dumps(seller.credential(each)))
+        (folder / f"{each.number}.json").write_text(json.dumps(seller.credential(each, LOGS)))
     (folder / "serial-numbers.csv").write_text("not read")
 
 

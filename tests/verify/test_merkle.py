@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonne_verify.errors import NotProven
-from tonne_verify.merkle import EMPTY_ROOT, Range, check_consistency, check_inclusion, leaf_hash, node_hash
+from tonne_verify.merkle import (
+    EMPTY_ROOT,
+    Range,
+    check_consistency,
+    check_inclusion,
+    complete_subtrees,
+    leaf_hash,
+    node_hash,
+)
 from tonne_verify.tiles import (
     TILE_WIDTH,
     TileId,
@@ -205,3 +213,16 @@ def test_bundles_of_entries() -> None:
     for cut in (b"\x00", b"\x00\x02a", b"\x00\x01ab"):
         with pytest.raises(NotProven, match="cut off"):
             split_entries(cut)
+
+
+def test_a_proof_says_what_complete_subtrees_are() -> None:
+    leaves = [leaf_hash(b"%d" % i) for i in range(21)]
+    for size in range(1, 22):
+        tiles = make_tiles(leaves[:size])
+        for index in range(size):
+            hashes = inclusion_plan(index, size).compute(tiles)
+            found = complete_subtrees(leaves[index], index, size, hashes)
+            assert found == {(start, width): naive_root(leaves[start : start + width]) for start, width in found}
+            # On the way to the root, and beside it: all but the incomplete ones at the right edge.
+            assert {(index, 1), (index >> 1 << 1, 2)} - {(size - 1, 2)} <= {*found}
+            assert all(width.bit_count() == 1 and start % width == 0 for start, width in found)

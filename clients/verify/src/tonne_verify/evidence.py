@@ -22,10 +22,21 @@ class ProvenEntry:
     opening: Opening
     log: IssuerLog
     checkpoint: Checkpoint
-    index: int
+    proof: TlogProof
     signatures: tuple[NoteSignature, ...]
-    # All lines below the checkpoint, most of them not verified.
-    signature_lines: tuple[str, ...]
+
+    @property
+    def index(self) -> int:
+        return self.proof.index
+
+    @property
+    def leaf(self) -> bytes:
+        return leaf_hash(self.opening.commitment())
+
+    @property
+    def signature_lines(self) -> list[str]:
+        """All lines below the checkpoint, most of them not verified."""
+        return split_note(self.proof.checkpoint)[1]
 
     @property
     def kind(self) -> StatementKind:
@@ -51,12 +62,11 @@ def check_evidence(evidence: Any, issuer: Issuer, policy: Policy) -> ProvenEntry
 
 
 def check_proof(proof: TlogProof, opening: Opening, issuer: Issuer, policy: Policy) -> ProvenEntry:
-    text, lines = split_note(proof.checkpoint)
-    log = issuer.log(Checkpoint.parse(text).origin)
+    log = issuer.log(Checkpoint.parse(split_note(proof.checkpoint)[0]).origin)
     note = log.open_checkpoint(proof.checkpoint, policy.witness_keys)
     if opening.statement["mode"] != log.mode:
         raise NotProven(f"The statement is of the mode {opening.statement['mode']!r}, the log of the mode {log.mode}.")
     checkpoint = Checkpoint.parse(note.text)
     leaf = leaf_hash(opening.commitment())
     check_inclusion(leaf, proof.index, checkpoint.size, proof.hashes, checkpoint.root)
-    return ProvenEntry(opening, log, checkpoint, proof.index, note.signatures, tuple(lines))
+    return ProvenEntry(opening, log, checkpoint, proof, note.signatures)

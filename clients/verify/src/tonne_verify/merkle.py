@@ -37,6 +37,25 @@ def check_inclusion(leaf: bytes, index: int, size: int, hashes: Sequence[bytes],
         raise NotProven("The inclusion proof leads to another root than that of the checkpoint.")
 
 
+def complete_subtrees(leaf: bytes, index: int, size: int, hashes: Sequence[bytes]) -> dict[tuple[int, int], bytes]:
+    """What a checked inclusion proof says of complete subtrees, by their first entry and their number of entries.
+
+    They are the same in every larger tree of the same log.
+    """
+    splits, start, end = [], 0, size
+    while end - start > 1:
+        middle = start + (1 << (end - start - 1).bit_length() - 1)
+        splits.append((start, middle, end))
+        start, end = (start, middle) if index < middle else (middle, end)
+    node, found = leaf, {(index, 1): leaf}
+    for (start, middle, end), sibling in zip(reversed(splits), hashes, strict=True):
+        is_left = index < middle
+        beside = (middle, end) if is_left else (start, middle)
+        node = node_hash(node, sibling) if is_left else node_hash(sibling, node)
+        found |= {(beside[0], beside[1] - beside[0]): sibling, (start, end - start): node}
+    return {each: found[each] for each in found if each[1].bit_count() == 1}
+
+
 def check_consistency(old_size: int, new_size: int, hashes: Sequence[bytes], old_root: bytes, new_root: bytes) -> None:
     """Raises NotProven unless the tree of `new_size` begins with the tree of `old_size`."""
     if not 0 <= old_size <= new_size:

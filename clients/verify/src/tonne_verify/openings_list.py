@@ -15,7 +15,7 @@ from tonne_verify.openings import StatementKind
 from tonne_verify.policy import Policy
 from tonne_verify.policy_check import add_uncounted, check_policy
 from tonne_verify.report import Report, Verdict
-from tonne_verify.timeline import judge_times
+from tonne_verify.timeline import check_times
 
 Json = Mapping[str, Any]
 
@@ -68,15 +68,15 @@ def verify_openings(report: Report, document: Json, issuer: Issuer, policy: Poli
 
 def _add_times(report: Report, found: Sequence[_Listed], policy: Policy, max_delay: timedelta) -> None:
     """One line for all, or one for each that is not in order."""
-    judged = [
-        (each.issued.subject, *judge_times([each.issued, *each.retirements], policy, max_delay)) for each in found
+    results = [
+        (each.issued.subject, *check_times([each.issued, *each.retirements], policy, max_delay)) for each in found
     ]
-    wrong = [each for each in judged if each[1] in {Verdict.FAILS, Verdict.NOT_PROVEN}]
-    for number, verdict, sentence in wrong:
+    not_in_order = [each for each in results if each[1] in {Verdict.FAILS, Verdict.NOT_PROVEN}]
+    for number, verdict, sentence in not_in_order:
         report.add("time", verdict, f"Certificate {number}: {sentence}")
-    if any(verdict is Verdict.NOT_CHECKED for _, verdict, _ in judged):
+    if any(verdict is Verdict.NOT_CHECKED for _, verdict, _ in results):
         report.add("time", Verdict.NOT_CHECKED, "No witness confirms since when the certificates exist.")
-    elif not wrong:
+    elif not not_in_order:
         report.add("time", Verdict.HOLDS, "Each certificate was cosigned soon after the date that it claims.")
 
 

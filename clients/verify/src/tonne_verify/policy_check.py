@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tonne_verify.evidence import ProvenEntry
+from tonne_verify.forks import describe_fork, find_forks
 from tonne_verify.notes import DASH
 from tonne_verify.policy import NONE, Policy
 from tonne_verify.report import Report, Verdict
@@ -19,7 +20,9 @@ def check_policy(report: Report, entries: Sequence[ProvenEntry], policy: Policy)
         report.add("policy", Verdict.NOT_PROVEN, f"{policy.name} does not list the log {origin} with its key.")
     if any(each.opening.statement["mode"] != "live" for each in entries):
         report.add("mode", Verdict.TEST, TEST_MODE)
-    report.add("witnesses", *_judge_witnesses(entries, policy))
+    for evidence in find_forks(entries):
+        report.add("log", Verdict.FAILS, describe_fork(evidence))
+    report.add("witnesses", *_check_witnesses(entries, policy))
 
 
 def add_uncounted(report: Report, serials: Iterable[str]) -> None:
@@ -33,7 +36,7 @@ def _is_trusted(entry: ProvenEntry, policy: Policy) -> bool:
     return policy.trusts_log({each.key for each in entry.signatures}, entry.log.origin, is_final=is_final)
 
 
-def _judge_witnesses(entries: Sequence[ProvenEntry], policy: Policy) -> tuple[Verdict, str]:
+def _check_witnesses(entries: Sequence[ProvenEntry], policy: Policy) -> tuple[Verdict, str]:
     cosigners = [{each.key for each in entry.signatures} for entry in entries]
     common = set.intersection(*cosigners)
     trusted = sorted(each.name for each in common.intersection(policy.witness_keys))

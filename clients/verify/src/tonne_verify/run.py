@@ -11,6 +11,7 @@ from pathlib import Path
 from tonne_verify.download import address_of_issuer, fetch
 from tonne_verify.errors import NotProven
 from tonne_verify.files import list_files, read_bytes
+from tonne_verify.forks import find_forks, keep_fork
 from tonne_verify.issuer import CredentialKey, DocumentCertificate, Issuer, IssuerLog
 from tonne_verify.ledger import Ledger
 from tonne_verify.monitor import AuditOptions, audit
@@ -52,8 +53,9 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
         return ExitCode.UNREADABLE
     trust = Trust(issuer, policy, options.online, timedelta(hours=options.max_delay_hours))
     reports = [_verify(name, read, trust) for path in files for name, read in list_files(path)]
-    if len([each for each in reports if each.entries]) > 1:
-        reports.append(_compare(reports, policy))
+    together = _compare(reports, policy)
+    if together is not None:
+        reports.append(together)
     if options.as_json:
         echo(json.dumps([each.to_json() for each in reports], indent=2, ensure_ascii=False))
     else:
@@ -107,9 +109,13 @@ def _verify(name: str, read: Callable[[], bytes], trust: Trust) -> Report:
         return Report(name, unreadable=str(error))
 
 
-def _compare(reports: Sequence[Report], policy: Policy) -> Report:
-    """What the log states about all files together."""
+def _compare(reports: Sequence[Report], policy: Policy) -> Report | None:
+    """What the log states about all files together; None if there are not several, and nothing to keep."""
     together = Report("All files together", policy=policy.name)
+    for evidence in find_forks(entry for report in reports for entry in report.entries):
+        together.add("log", Verdict.FAILS, keep_fork(evidence, Path()))
+    if len([each for each in reports if each.entries]) < 2:
+        return together if together.checks else None
     ledgers: dict[str, Ledger] = {}
     for report in reports:
         for entry in report.entries:

@@ -21,17 +21,17 @@ MAX_DELAY = timedelta(hours=48)
 ONE_DAY = timedelta(days=1)
 
 
-def judge_times(
+def check_times(
     entries: Sequence[ProvenEntry], policy: Policy, max_delay: timedelta, stamped_at: datetime | None = None
 ) -> tuple[Verdict, str]:
     """Of one certificate, whose own entry is the first, with its retirements."""
     try:
-        return _judge(entries, policy, max_delay, stamped_at)
+        return _compare_times(entries, policy, max_delay, stamped_at)
     except NotProven as error:
         return Verdict.FAILS, str(error)
 
 
-def _judge(
+def _compare_times(
     entries: Sequence[ProvenEntry], policy: Policy, max_delay: timedelta, stamped_at: datetime | None
 ) -> tuple[Verdict, str]:
     """Raises NotProven if the times contradict each other."""

@@ -20,7 +20,7 @@ from tonne_verify.policy_check import TEST_MODE, add_uncounted, check_policy
 from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
-from tonne_verify.timeline import MAX_DELAY, judge_times
+from tonne_verify.timeline import MAX_DELAY, check_times
 
 CREDENTIAL_FILE = "credential.json"
 PROOF_FILE = "certificate.tlog-proof"
@@ -197,7 +197,7 @@ def _verify_log(
     if entries[0].opening.names_erased:
         report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
     check_policy(report, entries, trust.policy)
-    report.add("time", *judge_times(entries, trust.policy, trust.max_delay, attached.stamped_at))
+    report.add("time", *check_times(entries, trust.policy, trust.max_delay, attached.stamped_at))
     return [each for each in entries if each.kind in CHANGES]
 
 
