@@ -42,7 +42,9 @@ def verify(folder: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("name", sorted(lies()))
-def test_an_attack_is_refused_and_its_honest_twin_is_proven(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_attack_is_refused_and_its_honest_twin_is_proven(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = json.loads((folder / "lies.json").read_text())[name]
     code, reports = verify(folder, name, "lie", capsys)
     shown = json.dumps(reports, indent=2)
