@@ -18,6 +18,7 @@ from tonne.supply.registries.gateway import Instruction, Outcome, Repeat
 from tonne.supply.registries.retire_units import LEASE
 from tonne.supply.registries.simulated import SimulatedRegistry
 from tonne.supply.retirements.rename_order import rename_order
+from tonne.supply.stock.parcels.parcel_store import LOCK_PARCELS
 
 # By independent SQL: what the registry has retired and the books have not, or the other way round, unit by unit.
 DIFFERENCES = """
@@ -331,3 +332,13 @@ async def test_a_registry_may_retire_units_of_the_free_end(trial: Shop, unit: in
         trial.clock.advance(minutes=6)
         await trial.services.check_registries.run_once()
     assert await trial.fetch("SELECT * FROM registry_drifts") == []
+
+
+async def test_a_retirement_does_not_read_the_retired_parcels_of_its_lot(trial: Shop) -> None:
+    """A lot may have a hundred thousand of them."""
+    vintage = [["prj_a"], [2024]]
+    async with trial.database.transaction() as tx:
+        # Reading all rows is made expensive, as it is with many.
+        await tx.execute("SET LOCAL enable_seqscan = off")
+        plan = await tx.fetch(f"EXPLAIN {LOCK_PARCELS}", "test", ["par_a"], *vintage, [], [], [])
+    assert "parcels_unretired" in "\n".join(line[0] for line in plan)

@@ -234,6 +234,7 @@ CREATE TABLE parcels (
 CREATE INDEX parcels_with_room ON parcels (mode, project_id, account_id) WHERE allocated_grams < quantity_grams;
 CREATE INDEX parcels_to_close ON parcels (close_at) WHERE status = 'open';
 CREATE INDEX parcels_to_retire ON parcels (mode, opened_at, id) WHERE status = 'to_retire';
+CREATE INDEX parcels_unretired ON parcels (mode, lot_id) WHERE status IN ('open', 'to_retire');
 CREATE INDEX parcels_of_instruction ON parcels (instruction_id) WHERE instruction_id IS NOT NULL;
 CREATE INDEX parcels_split_from ON parcels (mode, split_from) WHERE split_from IS NOT NULL;
 CREATE INDEX parcels_by_retirement_url ON parcels (mode, retirement_url)
