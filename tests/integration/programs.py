@@ -22,6 +22,7 @@ PACKAGES = {
     "pgbackrest": "pgbackrest",
     "postgres": "postgresql-15",
     "pdfsig": "poppler-utils",
+    "qpdf": "qpdf",
     "softhsm2-util": "softhsm2",
     "go": "golang-go",
 }

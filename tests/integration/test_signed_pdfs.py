@@ -10,6 +10,7 @@ import pytest
 from tests.integration.programs import find_program
 from tests.support.certificates import RECORD
 from tests.support.document_key import DocumentKeyFiles, write_document_key
+from tests.support.pdf_a import breaches
 from tonne.platform.keys.signing.document_key import KeyUnusable, document_key
 from tonne.platform.keys.signing.keys import new_record
 from tonne.platform.keys.signing.model import KeyPurpose
@@ -50,6 +51,20 @@ def test_pdfsig_accepts_the_signature_and_detects_a_change(files: DocumentKeyFil
     assert "ETSI.CAdES.detached" in said
     assert "Signer of tests" in said
     assert "Signature is Valid" not in _examine(signed[:3000] + bytes([signed[3000] ^ 1]) + signed[3001:], tmp_path)
+
+
+def test_qpdf_finds_no_error_and_the_signed_file_is_pdf_a3(files: DocumentKeyFiles, tmp_path: Path) -> None:
+    signed = _sign(msgspec.structs.replace(Settings(), **files))
+    assert breaches(signed) == []
+    assert _qpdf_accepts(signed, tmp_path)
+    assert not _qpdf_accepts(signed.replace(b"startxref", b"startxxxx"), tmp_path)
+
+
+def _qpdf_accepts(pdf: bytes, folder: Path) -> bool:
+    path = folder / "checked.pdf"
+    path.write_bytes(pdf)
+    command = [find_program("qpdf"), "--check", str(path)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def test_a_key_in_a_hardware_module_signs_the_same_bytes(

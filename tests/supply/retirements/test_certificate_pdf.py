@@ -22,6 +22,8 @@ from tests.support.pdf_pages import Dots, extent, fonts, lacks_signs, links, out
 from tonne.platform.documents.pdf import PdfFailed, render_pdf
 from tonne.supply.certificates.pdf import certificate_pdf
 from tonne.supply.certificates.record import CertificateRecord, Replacement
+from tonne.supply.stock.credit_facts import CreditFacts, StatedNumber, StatedText
+from tonne.supply.stock.lots.lot_facts import CreditLabel
 
 FRAME_MM = 10.2
 NAMES = {
@@ -54,6 +56,17 @@ def changed(**changes: Any) -> CertificateRecord:
 def sixty(mode: str) -> CertificateRecord:
     lines = [msgspec.structs.replace(LINE, serial_range=f"VCS1340-2019 {n * 10}–{n * 10 + 9}.") for n in range(60)]
     return changed(mode=mode, lines=lines)
+
+
+def test_removal_durability_and_labels_are_printed_if_they_are_known() -> None:
+    facts = CreditFacts(
+        mechanism=StatedText("removal"),
+        durability_years=StatedNumber(1000),
+        labels=[CreditLabel("icvcm_ccp", "Registry", "2026-02-03")],
+    )
+    known = certificate_pdf(changed(lines=[msgspec.structs.replace(LINE, facts=facts)]))
+    assert "Removal · 1000 years · ICVCM CCP" in page_texts(known)[0]
+    assert "Removal" not in page_texts(certificate_pdf(RECORD))[0]
 
 
 def test_it_states_everything_that_the_record_says() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import segno
 
-from tonne.platform.documents.pdf import label_inputs, render_pdf
+from tonne.platform.documents.pdf import PdfFailed, label_inputs, render_pdf
 from tonne.platform.documents.print_image import image_as_svg
 from tonne.platform.values.amounts import people_mass
 from tonne.platform.web.translate import translator
@@ -33,7 +33,7 @@ class AttachedFiles(msgspec.Struct, frozen=True):
 def certificate_pdf(
     record: CertificateRecord, logo: bytes | None = None, attached: AttachedFiles | None = None
 ) -> bytes:
-    """The same arguments give the same bytes. Uses CPU time: call it with `asyncio.to_thread`."""
+    """A PDF/A-3. The same arguments give the same bytes. Uses CPU time: call it with `asyncio.to_thread`."""
     _ = translator(record.language)
     projects = _projects(record.lines)
     printed = msgspec.to_builtins(record)
@@ -54,7 +54,12 @@ def certificate_pdf(
         inputs["credential"] = attached.credential
         if attached.proof is not None:
             inputs["tlog_proof"] = attached.proof
-    return render_pdf(TEMPLATE, printed, issued_at=datetime.fromisoformat(record.issued_at), inputs=inputs)
+    issued_at = datetime.fromisoformat(record.issued_at)
+    try:
+        return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs, standard="a-3b")
+    except PdfFailed:
+        # PDF/A forbids characters that no font has, such as emoji in a name.
+        return render_pdf(TEMPLATE, printed, issued_at=issued_at, inputs=inputs)
 
 
 def _projects(lines: Iterable[CertificateLine]) -> list[dict[str, Any]]:

@@ -4,9 +4,12 @@ import hashlib
 import io
 import json
 
+import msgspec
 import pypdf
 
 from tests.supply.certificates.credentials.scene import Json, Verifier
+from tests.support.certificates import RECORD
+from tests.support.pdf_a import breaches
 from tests.support.pdf_pages import page_texts
 from tonne.platform.values.context import utc_now
 from tonne.supply.certificates.pdf import certificate_pdf
@@ -47,6 +50,7 @@ async def test_the_credential_and_the_proof_are_attached(verifier: Verifier) -> 
     assert attached[PROOF] == credential["evidence"][0]["proof"]
     assert (await verifier.check(credential))[0] == "certificate.issued"
     assert page_texts(pdf) == page_texts(early), "people see no difference"
+    assert (breaches(early), breaches(pdf)) == ([], []), "PDF/A-3 with attachments and signature"
     for version in (early, pdf):
         assert await is_recognised(verifier, number, version)
 
@@ -55,6 +59,13 @@ async def test_the_credential_and_the_proof_are_attached(verifier: Verifier) -> 
     await verifier.withdraw(order_id)
     await verifier.publish()
     assert await download(verifier, order_id) == pdf
+
+
+def test_a_character_that_no_font_has_is_drawn_all_the_same_but_not_as_pdf_a() -> None:
+    unknown = certificate_pdf(msgspec.structs.replace(RECORD, beneficiary="Smile 😀 Ltd"))
+    assert any("the metadata claim" in each for each in breaches(unknown))
+    assert "Ltd" in page_texts(unknown)[0]
+    assert breaches(certificate_pdf(RECORD)) == []
 
 
 async def test_the_pdf_of_an_erased_person_still_verifies(verifier: Verifier) -> None:
