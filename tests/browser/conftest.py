@@ -5,6 +5,7 @@ All of it runs on one event loop for the whole session, since a browser belongs 
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +26,9 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.platform.db.database import Database
 from tonne.platform.events.notification import listen
-from tonne.platform.jobs.loop import run_jobs, wake_jobs
+from tonne.platform.jobs.loop import Job, RunOnce, run_jobs, wake_jobs
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import replace
 
 HERE = Path(__file__).parent
 on_one_loop = pytest_asyncio.fixture(loop_scope="session")
@@ -64,15 +66,40 @@ async def populated_db(server: Server, settings: Settings) -> AsyncIterator[Data
         yield database
 
 
+class SiteWorker:
+    """The jobs of the site, which a test can pause while it does their work, or looks at what waits for them."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self._locks = {job.name: asyncio.Lock() for job in jobs}
+        self.jobs = [replace(job, run_once=partial(self._run, self._locks[job.name], job.run_once)) for job in jobs]
+
+    @staticmethod
+    async def _run(lock: asyncio.Lock, run_once: RunOnce) -> bool:
+        async with lock:
+            return await run_once()
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Waits for what is under way: a job that has leased rows would hide them from the test."""
+        async with AsyncExitStack() as stack:
+            for lock in self._locks.values():
+                await stack.enter_async_context(lock)
+            yield
+
+
+@pytest.fixture
+def worker(services: Services) -> SiteWorker:
+    return SiteWorker(services.jobs())
+
+
 @on_one_loop
-async def site(services: Services, settings: Settings) -> AsyncIterator[str]:
+async def site(services: Services, settings: Settings, worker: SiteWorker) -> AsyncIterator[str]:
     """The URL of an API with a worker and its own database."""
     stop = asyncio.Event()
-    jobs = services.jobs()
     async with serving(services):
         working = [
-            asyncio.create_task(run_jobs(jobs, stop, settings.worker_poll_s)),
-            asyncio.create_task(listen(services.database._url, services.settings, partial(wake_jobs, jobs), stop)),
+            asyncio.create_task(run_jobs(worker.jobs, stop, settings.worker_poll_s)),
+            asyncio.create_task(listen(services.database._url, services.settings, partial(wake_jobs, worker.jobs), stop)),
         ]
         # The pages compare it with the address in the browser.
         yield settings.base_url
@@ -88,9 +115,9 @@ async def api(site: str, world: World) -> AsyncIterator[ApiClient]:
 
 
 @on_one_loop
-async def visit(browser: Browser, site: str) -> AsyncIterator[Visit]:
+async def visit(browser: Browser, site: str, worker: SiteWorker) -> AsyncIterator[Visit]:
     """Opens pages in the browser, and fails the test if any error occurred."""
-    visit = Visit(browser, site)
+    visit = Visit(browser, site, worker.paused)
     yield visit
     await visit.close()
     assert visit.troubles == []

@@ -11,7 +11,7 @@ from tests.browser.checks import check_page
 from tests.browser.test_money import operator_page
 from tests.browser.visit import Visit
 from tests.money.invoices.billing import ADA, Billing
-from tests.money.invoices.test_einvoices import folder_of, sent
+from tests.money.invoices.test_einvoices import sent, sent_to
 from tests.support.clock import ManualClock
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
@@ -19,19 +19,20 @@ from tonne.platform.settings.settings import Settings
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return msgspec.structs.replace(settings, **SELLER)
+def settings(settings: Settings, tmp_path: Path) -> Settings:
+    """The site's worker, too, hands invoices to the folder."""
+    return msgspec.structs.replace(settings, **SELLER, **sent_to(tmp_path))
 
 
 async def test_an_operator_deals_with_answers_and_short_payments(
-    visit: Visit, services: Services, world: World, tmp_path: Path
+    visit: Visit, services: Services, world: World
 ) -> None:
     books = Billing(services, ManualClock(datetime.now(UTC).replace(microsecond=0)))
-    await books.renew_rates()
-    await books.add_admins(world.ours_live.scope.organisation_id, ADA)
-    billing = folder_of(books, tmp_path)
-    number = await sent(billing, world)
-    await billing.services.send_einvoices.run_once()
+    async with visit.worker_paused():
+        await books.renew_rates()
+        await books.add_admins(world.ours_live.scope.organisation_id, ADA)
+        number = await sent(books, world)
+        await books.services.send_einvoices.run_once()
     olga = await operator_page(visit, services)
     await olga.goto(f"{visit.site}/operator/live/documents")
     await olga.get_by_role("link", name="Electronic invoices and their delivery").click()

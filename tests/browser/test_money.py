@@ -28,16 +28,17 @@ def settings(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, **SELLER)
 
 
-async def bill(services: Services, world: World, count: int) -> Billing:
+async def bill(visit: Visit, services: Services, world: World, count: int) -> Billing:
     """Live invoices of an organisation with a long name, mailed today."""
     books = Billing(services, ManualClock(datetime.now(UTC)))
-    await books.renew_rates()
     ours = world.ours_live.scope
-    await books.execute("UPDATE organisations SET name = $1 WHERE id = $2", NAME, ours.organisation_id)
-    await books.add_admins(ours.organisation_id, ADA)
-    for _ in range(count):
-        await books.place_order(ours)
-    await books.work()
+    async with visit.worker_paused():
+        await books.renew_rates()
+        await books.execute("UPDATE organisations SET name = $1 WHERE id = $2", NAME, ours.organisation_id)
+        await books.add_admins(ours.organisation_id, ADA)
+        for _ in range(count):
+            await books.place_order(ours)
+        await books.work()
     return books
 
 
@@ -61,15 +62,16 @@ async def operator_page(visit: Visit, services: Services) -> Page:
 
 
 async def test_finance_closes_a_month(visit: Visit, services: Services, world: World) -> None:
-    books = await bill(services, world, 3)
+    books = await bill(visit, services, world, 3)
     organisation_id = world.ours_live.scope.organisation_id
     await add_user(services, FINN, organisation_id, Role.FINANCE, name="Finn Holm")
     finn = await sign_in(visit, f"/dashboard/live/{organisation_id}/invoices", FINN)
     await the_customer_finds_how_to_pay(finn)
     olga, base = await operator_page(visit, services), f"{visit.site}/operator/live"
-    await the_operator_books_a_statement(olga, base, books)
+    await the_operator_books_a_statement(visit, olga, base, books)
     await the_operator_refunds_a_part(olga, base, books)
-    await books.post_entries()
+    async with visit.worker_paused():
+        await books.post_entries()
     await the_operator_closes_the_month(olga, base, f"{books.clock():%Y-%m}")
     await finn.get_by_role("link", name="Statement", exact=True).click()
     await expect(finn.get_by_text("Closing balance")).to_be_visible()
@@ -85,7 +87,7 @@ async def the_customer_finds_how_to_pay(page: Page) -> None:
     await check_page(page, "invoice")
 
 
-async def the_operator_books_a_statement(page: Page, base: str, books: Billing) -> None:
+async def the_operator_books_a_statement(visit: Visit, page: Page, base: str, books: Billing) -> None:
     """One line names its invoice, one is matched by hand, one stays."""
     await page.goto(f"{base}/money")
     await expect(page.get_by_role("link", name="€41.85")).to_be_visible()
@@ -99,15 +101,17 @@ async def the_operator_books_a_statement(page: Page, base: str, books: Billing) 
     ]
     file = {"name": "statement.xml", "mimeType": "application/xml", "buffer": camt_file(lines)}
     await page.get_by_label("File", exact=True).set_input_files(file)  # type: ignore[arg-type]
-    await page.get_by_role("button", name="Show what would happen").click()
-    await expect(page.get_by_role("heading", name="The file is being read")).to_be_visible()
-    await check_page_that_reloads(page, "operator-statement-reading")
-    await books.run_jobs(books.services.import_uploads)
+    async with visit.worker_paused():
+        await page.get_by_role("button", name="Show what would happen").click()
+        await expect(page.get_by_role("heading", name="The file is being read")).to_be_visible()
+        await check_page_that_reloads(page, "operator-statement-reading")
+        await books.run_jobs(books.services.import_uploads)
     await expect(page.get_by_role("heading", name="What the import would do")).to_be_visible(timeout=60_000)
     await check_page(page, "operator-statement")
-    await page.get_by_role("button", name="Import it").click()
-    await expect(page.get_by_role("heading", name="The file is being imported")).to_be_visible()
-    await books.run_jobs(books.services.import_uploads)
+    async with visit.worker_paused():
+        await page.get_by_role("button", name="Import it").click()
+        await expect(page.get_by_role("heading", name="The file is being imported")).to_be_visible()
+        await books.run_jobs(books.services.import_uploads)
     await expect(page.get_by_role("status")).to_have_text("The statement is imported.", timeout=60_000)
     await check_page(page, "operator-inbox")
     await page.get_by_role("button", name="Match with TN-LIVE-000002").first.click()

@@ -35,28 +35,28 @@ async def enter(visit: Visit, services: Services) -> Page:
     return page
 
 
-async def fill(services: Services, world: World) -> Shop:
+async def fill(visit: Visit, services: Services, world: World) -> None:
     """Two projects with lots, orders of several customers to be retired, a pooled unit and a backorder."""
     shop = Shop(services, world, ManualClock(utc_now()), Mode.LIVE)
-    await shop.sell("wind", {"VCS1": 3, "VCS2": 1}, price="10.00")
-    await shop.supply("VCS1", 2021, 40)
-    await shop.supply("VCS2", 2022, 12)
-    for name in ("Ada", LONG):
-        await shop.buy(await shop.account(name), 4 * TONNE, "wind")
-    await shop.buy(await shop.account("Berta"), 250 * KILOGRAM, "wind")
-    await shop.buy(await shop.account(LONG), 500 * TONNE, "wind")
-    await shop.execute(
-        "UPDATE orders SET status_changed_at = now() - interval '1 hour' WHERE mode = 'live' AND status = 'paid'"
-    )
-    await shop.work()
-    return shop
+    async with visit.worker_paused():
+        await shop.sell("wind", {"VCS1": 3, "VCS2": 1}, price="10.00")
+        await shop.supply("VCS1", 2021, 40)
+        await shop.supply("VCS2", 2022, 12)
+        for name in ("Ada", LONG):
+            await shop.buy(await shop.account(name), 4 * TONNE, "wind")
+        await shop.buy(await shop.account("Berta"), 250 * KILOGRAM, "wind")
+        await shop.buy(await shop.account(LONG), 500 * TONNE, "wind")
+        await shop.execute(
+            "UPDATE orders SET status_changed_at = now() - interval '1 hour' WHERE mode = 'live' AND status = 'paid'"
+        )
+        await shop.work()
 
 
 async def test_the_operator_confirms_retirements_and_imports_lots(
     visit: Visit, services: Services, world: World
 ) -> None:
     page = await enter(visit, services)
-    await fill(services, world)
+    await fill(visit, services, world)
     await page.goto(f"{visit.site}/operator/live/retirements")
     await expect(page.get_by_role("heading", name="Our Registry")).to_be_visible()
     await check_page(page, "operator-retirements")
@@ -91,7 +91,7 @@ async def test_the_operator_confirms_retirements_and_imports_lots(
 
 async def test_the_operator_schedules_a_price(visit: Visit, services: Services, world: World) -> None:
     page = await enter(visit, services)
-    await fill(services, world)
+    await fill(visit, services, world)
     await page.goto(f"{visit.site}/operator/live/catalogue")
     await check_page(page, "operator-catalogue")
     await page.get_by_role("link", name="The wind").click()
@@ -109,12 +109,13 @@ async def test_the_operator_sees_what_registries_were_asked_for(visit: Visit, se
     shop = Shop(services, world, ManualClock(utc_now()), Mode.TEST)
     await shop.sell("wind", {"A": 1})
     await shop.supply("A", 2021, 40)
-    for name in ("Ada", "Registry Drift", "Registry Lost"):
-        await shop.buy(await shop.account(name), 4 * TONNE, "wind")
-        await shop.work()
-    for _ in range(2):
-        await shop.execute("UPDATE registry_accounts SET next_look_at = now()")
-        await services.check_registries.run_once()
+    async with visit.worker_paused():
+        for name in ("Ada", "Registry Drift", "Registry Lost"):
+            await shop.buy(await shop.account(name), 4 * TONNE, "wind")
+            await shop.work()
+        for _ in range(2):
+            await shop.execute("UPDATE registry_accounts SET next_look_at = now()")
+            await services.check_registries.run_once()
     await page.goto(f"{visit.site}/operator/test/registries")
     await expect(page.get_by_role("heading", name="Differences")).to_be_visible()
     await page.get_by_role("button", name="Settle").click()

@@ -1,6 +1,8 @@
 """Opens pages in the browser and records errors."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Route, WebError
@@ -14,11 +16,15 @@ class Visit:
     """`await visit("/verify")` opens a page in a new browser context; `page.context.new_page()` opens another tab.
 
     `troubles` collects console errors, uncaught exceptions, failed requests and requests to other origins.
+    `async with visit.worker_paused()` keeps the site's worker from running a job.
     """
 
-    def __init__(self, browser: Browser, site: str) -> None:
+    def __init__(
+        self, browser: Browser, site: str, worker_paused: Callable[[], AbstractAsyncContextManager[None]]
+    ) -> None:
         self._browser = browser
         self.site = site
+        self.worker_paused = worker_paused
         self._contexts: list[BrowserContext] = []
         self._allowed: set[str] = {site}
         self._documents: set[str] = set()

@@ -179,8 +179,13 @@ def test_electronic_addresses() -> None:
     assert can_receive("EM:ap@marlowe.example", EInvoiceFormat.XRECHNUNG)
 
 
+def sent_to(folder: Path) -> dict[str, str]:
+    """Settings of a seller whose electronic invoices go there."""
+    return OF_SELLER | OF_EINVOICE | {"einvoice_network": "folder", "einvoice_folder": str(folder)}
+
+
 def folder_of(billing: Billing, folder: Path) -> Billing:
-    return billing_with(billing, **OF_EINVOICE, einvoice_network="folder", einvoice_folder=str(folder))
+    return billing_with(billing, **sent_to(folder))
 
 
 async def sent(billing: Billing, world: World) -> str:
