@@ -96,10 +96,11 @@ def worker(services: Services) -> SiteWorker:
 async def site(services: Services, settings: Settings, worker: SiteWorker) -> AsyncIterator[str]:
     """The URL of an API with a worker and its own database."""
     stop = asyncio.Event()
+    wake = partial(wake_jobs, worker.jobs)
     async with serving(services):
         working = [
             asyncio.create_task(run_jobs(worker.jobs, stop, settings.worker_poll_s)),
-            asyncio.create_task(listen(services.database._url, services.settings, partial(wake_jobs, worker.jobs), stop)),
+            asyncio.create_task(listen(services.database._url, services.settings, wake, stop)),
         ]
         # The pages compare it with the address in the browser.
         yield settings.base_url

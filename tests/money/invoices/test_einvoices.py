@@ -179,7 +179,7 @@ def test_electronic_addresses() -> None:
     assert can_receive("EM:ap@marlowe.example", EInvoiceFormat.XRECHNUNG)
 
 
-def sent_to(folder: Path) -> dict[str, str]:
+def sent_to(folder: Path) -> dict[str, str | None]:
     """Settings of a seller whose electronic invoices go there."""
     return OF_SELLER | OF_EINVOICE | {"einvoice_network": "folder", "einvoice_folder": str(folder)}
 

@@ -60,7 +60,7 @@ def _verify(given: Sequence[str]) -> ExitCode:
         metavar="HOURS",
         type=int,
         default=48,
-        help="how much later than it claims a certificate may be cosigned; 48 unless told",
+        help="how much later than it claims a certificate may be cosigned; default 48",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
@@ -103,8 +103,8 @@ def _witness(given: Sequence[str]) -> ExitCode:
         "--logs", metavar="FILE", required=True, type=Path, help="a policy whose `log` lines you follow"
     )
     parser.add_argument("--state", metavar="FILE", required=True, type=Path, help="the last checkpoint of each log")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 unless told")
-    parser.add_argument("--port", type=int, default=8090, help="the port; 8090 unless told")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen at; default 127.0.0.1")
+    parser.add_argument("--port", type=int, default=8090, help="the port; default 8090")
     options = parser.parse_args(given)
     address = (options.host, options.port)
     return run_witness(options.name, options.key, options.logs, options.state, address=address, echo=print)

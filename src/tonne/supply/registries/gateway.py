@@ -135,7 +135,7 @@ class RegistryGateway(Protocol):
         """How many units are active in the account, in one request. Raises NotRead."""
 
     async def list_movements(self, since: datetime) -> Sequence[Movement]:
-        """What has left the account since, whoever asked for it. Raises NotRead."""
+        """What has left the account since, at anybody's request. Raises NotRead."""
 
     async def close(self) -> None: ...
 

@@ -130,7 +130,7 @@ def audit(
     type=int,
     default=48,
     metavar="HOURS",
-    help="How late a certificate may be cosigned; 48 unless told.",
+    help="How late a certificate may be cosigned; default 48.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 @click.option("--online", is_flag=True, help="Ask the seller whether certificates and keys are still valid.")

@@ -48,7 +48,7 @@ async def bill_collection(tx: Connection, card_invoice: CardInvoice, settings: S
     keys = [each.key for each in await find_order_keys_any_account(tx, ids)]
     for group_id in groups:
         keys += await list_keys_to_bill_any_account(tx, group_id, None, MAX_ORDERS)
-    # All orders before the row of the series, which whoever issues an invoice holds until the commit.
+    # Locks all orders before the row of the series, which is held from the issue of an invoice to the commit.
     await lock_keys(tx, keys)
     for group_id in groups:
         await bill_group(tx, group_id, settings, now, is_taken=True)

@@ -123,7 +123,7 @@ class Admission:
             raise
         finally:
             limit.end()
-            # Whoever was given up does not count as waiting.
+            # A request that was given up does not count as waiting.
             if turn.cancelled() or turn.exception():
                 with suppress(ValueError):
                     payer.waiting.remove((turn, takes_place))
