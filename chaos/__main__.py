@@ -39,7 +39,7 @@ UPGRADES = "upgrades"
 ATTACK = "attack"
 # Need Prometheus and Alertmanager. Seconds of the rules cannot be made shorter than they are.
 ALERTS, ALERTS_SHORT = "alerts", "alerts-short"
-REGISTRIES, REGISTRIES_SHORT = "registries", "registries-short"
+REGISTRIES_SHORT = "registries-short"
 ALERTS_LIMIT_S = 2500.0
 TEMPLATE = "chaos_template"
 
@@ -57,7 +57,7 @@ def main() -> None:
     if arguments.list:
         print("\n".join(names))
         return
-    choices = [FAILOVER, UPGRADES, ATTACK, ALERTS_SHORT, REGISTRIES, REGISTRIES_SHORT, *names]
+    choices = [FAILOVER, UPGRADES, ATTACK, ALERTS_SHORT, REGISTRIES_SHORT, *names]
     if unknown := set(arguments.names) - set(choices):
         parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {', '.join(choices)}")
     chosen = [scenario for scenario in SCENARIOS if _is_chosen(scenario, arguments.names)]

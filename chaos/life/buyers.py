@@ -141,10 +141,12 @@ WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::inte
 """
 
 
-# A request that a killed worker did not send is repeated after ten minutes.
+# A request that a killed worker did not send is repeated after ten minutes. What waits for longer than the lease has
+# failed several times.
 SHORTEN_REGISTRY_LEASES = """
-UPDATE registry_instructions SET next_attempt_at = clock_timestamp(), sent_at = sent_at - $2::interval
+UPDATE registry_instructions SET next_attempt_at = clock_timestamp(), sent_at = sent_at - $3::interval
 WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
+   OR next_attempt_at > clock_timestamp() + $2::interval
 """
 
 
@@ -165,7 +167,9 @@ async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[
                 await cluster.fetch(SHORTEN_ORDER_MAIL_LEASES, ORDER_MAIL_LEASE - shorter)
                 await cluster.fetch(SHORTEN_GROUP_LEASES, GROUP_LEASE - shorter)
                 await cluster.fetch(SHORTEN_CREDIT_NOTE_LEASES, CREDIT_NOTE_LEASE - shorter)
-                await cluster.fetch(SHORTEN_REGISTRY_LEASES, REGISTRY_LEASE - shorter, RESEND_AFTER)
+                await cluster.fetch(
+                    SHORTEN_REGISTRY_LEASES, REGISTRY_LEASE - shorter, REGISTRY_LEASE + shorter, RESEND_AFTER
+                )
             await asyncio.sleep(0.25)
 
     task = asyncio.create_task(shorten())

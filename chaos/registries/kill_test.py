@@ -1,102 +1,160 @@
-"""Retirements over a network that loses, delays, doubles, refuses and times out, while workers are killed."""
+"""Retirements over a network that loses, delays, doubles, refuses and times out, while every process is killed."""
 
 import asyncio
+import contextlib
 import os
+from collections.abc import AsyncIterator
+
+import asyncpg
 
 from chaos.cluster import SHORT_TIMES, Cluster
 from chaos.life.buyers import short_leases
-from chaos.registries.books import compare_books
-from chaos.registries.scene import CODES, LOT_UNITS, RegistryScene, registry_scene, serial_of
+from chaos.registries.scene import CODES, RegistryScene, registry_scene
 from chaos.scenario import scenario
 from tests.support.registries.network import Fault
-from tonne_verify.serials.parse import parse
 
 WORKERS = 4
 FAULTS = int(os.environ.get("CHAOS_REGISTRY_FAULTS", "10000"))
-FAULTS_PER_KILL = 50
 SHORT_FAULTS = 300
+FAULTS_PER_KILL = 50
+# Beside these: without a checkpoint, like a power failure.
+FAULTS_PER_STOP = 500
+# How often each is the one that is killed.
+VICTIMS = {"worker": 6, "registry": 2, "api": 1}
 PROBABILITY = 0.3
-# Orders that wait for the registry, so that it always has work.
-AHEAD = 16
+# Orders that wait for a registry, so that it always has work.
+AHEAD = 32
 SETTINGS = {**SHORT_TIMES, "payment_time_scale": "0.0001"}
 
 UNFINISHED = """
-SELECT format('order %s is %s', id, status) AS what FROM orders WHERE mode = 'live' AND status <> 'complete'
+SELECT format('order %s is %s', id, status) AS what FROM orders WHERE status <> 'complete'
 UNION ALL
-SELECT format('request %s is %s: %s', id, state, problem) FROM registry_instructions WHERE closed_at IS NULL
+SELECT format('request %s of %s is %s: %s', id, registry_account, state, problem)
+FROM registry_instructions WHERE closed_at IS NULL
 """
-OPEN_ORDERS = "SELECT count(*) FROM orders WHERE mode = 'live' AND status <> 'complete'"
+OPEN_ORDERS = "SELECT count(*) FROM orders WHERE status <> 'complete'"
 PAUSED = "SELECT format('lot %s: %s', id, pause_reason) FROM lots WHERE paused_at IS NOT NULL"
 # A registry that fails is asked again at once, not after a minute.
 LOOK_NOW = "UPDATE registry_accounts SET next_look_at = '-infinity', stopped_at = NULL, failures = 0"
-CONNECTED = "SELECT count(*) = $1 FROM lots WHERE mode = 'live' AND registry_account = 'isometric'"
+CONNECTED = "SELECT count(*) = $1 FROM lots WHERE mode = 'live' AND registry_account IN ('isometric', 'puro')"
+COMPARED = "SELECT bool_and(looked_at > $1) FROM registry_accounts"
+NOW = "SELECT clock_timestamp()"
+_UNREACHABLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
-@scenario("registry-faults", within_s=850, settings=SETTINGS, family="registries", api=False)
+@scenario("registry-faults", within_s=2400, settings=SETTINGS, api=False)
 async def registry_faults(cluster: Cluster) -> None:
-    """10,000 faults, of which 200 are SIGKILL of a worker. `CHAOS_REGISTRY_FAULTS` is another number."""
-    await _retire_through_faults(cluster, FAULTS)
+    """10,000 faults, of which 200 are SIGKILL. `CHAOS_REGISTRY_FAULTS` is another number."""
+    await _KillTest(cluster, FAULTS).run()
 
 
-@scenario("some-registry-faults", within_s=300, settings=SETTINGS, family="registries-short", api=False)
+@scenario("some-registry-faults", within_s=500, settings=SETTINGS, family="registries-short", api=False)
 async def some_registry_faults(cluster: Cluster) -> None:
-    await _retire_through_faults(cluster, SHORT_FAULTS)
+    await _KillTest(cluster, SHORT_FAULTS).run()
 
 
-async def _retire_through_faults(cluster: Cluster, faults: int) -> None:
-    kills = faults // FAULTS_PER_KILL
-    killed = cluster.announce("worker killed", kills)
-    kinds = {kind: cluster.announce(str(kind), faults // 20) for kind in Fault}
-    async with registry_scene(cluster) as scene:
-        network = scene.network
-        cluster.start_worker()
-        await cluster.until(lambda: _is_connected(cluster), "all lots are connected", 60, every_s=1)
-        for _ in range(WORKERS - 1):
+class _KillTest:
+    def __init__(self, cluster: Cluster, faults: int) -> None:
+        self._cluster = cluster
+        self._faults = faults
+        kills = faults // FAULTS_PER_KILL
+        self._victims = [name for name, weight in VICTIMS.items() for _ in range(weight)]
+        self._killed = {name: cluster.announce(f"{name} killed", kills // 20) for name in VICTIMS}
+        self._stopped = cluster.announce("database stopped", faults // FAULTS_PER_STOP)
+        self._of_network = {kind: cluster.announce(str(kind), faults // 20) for kind in Fault}
+        # A database that stops fails what jobs do.
+        cluster.log_errors_expected = self._stopped.at_least > 0
+
+    @property
+    def _kills(self) -> int:
+        return sum(killed.count for killed in self._killed.values())
+
+    async def run(self) -> None:
+        cluster = self._cluster
+        async with registry_scene(cluster) as scene, self._looking():
             cluster.start_worker()
-        network.probability = PROBABILITY
-        async with short_leases(cluster), asyncio.TaskGroup() as tasks:
-            buying = tasks.create_task(_buy(cluster, scene))
-            while (count := killed.count + network.counts.total()) < faults or killed.count < kills:
-                if killed.count < kills and network.counts.total() >= (killed.count + 1) * (FAULTS_PER_KILL - 1):
-                    await _kill_one(cluster)
-                    killed()
-                await asyncio.sleep(0.05 if count else 0.2)
-            buying.cancel()
-        for kind, fault in kinds.items():
-            fault(network.counts[kind])
-        network.probability = 0
-        async with short_leases(cluster):
-            await cluster.until_empty("every credit was retired", UNFINISHED, 150)
-        await network.settle()
-        codes = await _codes(scene)
-        units = await compare_books(cluster, scene.books, codes, LOT_UNITS)
+            await cluster.until_true("all lots are connected", CONNECTED, len(CODES), within_s=90)
+            for _ in range(WORKERS - 1):
+                cluster.start_worker()
+            await scene.start_servers(PROBABILITY)
+            async with short_leases(cluster), asyncio.TaskGroup() as tasks:
+                buying = tasks.create_task(_buy(cluster, scene))
+                await self._inject(scene)
+                buying.cancel()
+            # Requests that are under way to the registries are lost with these.
+            await scene.start_servers(0)
+            async with short_leases(cluster):
+                await cluster.until_empty("every credit was retired", UNFINISHED, 240)
+            await self._compare(scene)
+
+    async def _inject(self, scene: RegistryScene) -> None:
+        """Until there were enough faults of all kinds together."""
+        while True:
+            counts = scene.counts
+            for kind, fault in self._of_network.items():
+                fault.count = counts[kind]
+            total = counts.total() + self._kills + self._stopped.count
+            if total >= (self._kills + 1) * FAULTS_PER_KILL:
+                await self._kill_one(scene)
+            elif total >= (self._stopped.count + 1) * FAULTS_PER_STOP:
+                await self._cluster.restart_postgres(max_pause_s=1)
+                self._stopped()
+            elif total >= self._faults:
+                return
+            else:
+                await asyncio.sleep(0.05)
+
+    async def _kill_one(self, scene: RegistryScene) -> None:
+        cluster = self._cluster
+        match victim := cluster.rng.choice(self._victims):
+            case "registry":
+                await asyncio.to_thread(scene.kill_servers)
+                await scene.start_servers()
+            case "api":
+                assert cluster.api is not None
+                await asyncio.to_thread(cluster.api.kill)
+                await cluster.start_api()
+            case _:
+                running = [worker for worker in cluster.workers if worker.running]
+                await asyncio.to_thread(cluster.rng.choice(running).kill)
+                cluster.start_worker()
+        self._killed[victim]()
+
+    async def _compare(self, scene: RegistryScene) -> None:
+        """Also as the service compares: it must find no difference."""
+        cluster = self._cluster
+        finished = await cluster.fetchval(NOW)
+        await cluster.until_true("all accounts were compared", COMPARED, finished, within_s=120)
+        retired = await scene.compare()
         paused = await cluster.fetch(PAUSED)
         cluster.require(not paused, f"lots are paused: {[row[0] for row in paused[:3]]}")
-        total = killed.count + network.counts.total()
-        cluster.notes.append(f"{total} faults, {len(cluster.placed)} orders, {units} units retired, {WORKERS} workers")
+        total = scene.counts.total() + self._kills + self._stopped.count
+        units = ", ".join(f"{count} of {account}" for account, count in retired.items())
+        cluster.notes.append(f"{total} faults, {self._kills} SIGKILL, {len(cluster.placed)} orders, {WORKERS} workers")
+        cluster.notes.append(f"units retired: {units}")
+        cluster.require(all(retired.values()), f"an account has retired nothing: {units}")
 
+    @contextlib.asynccontextmanager
+    async def _looking(self) -> AsyncIterator[None]:
+        """The registries are compared all the time, and must not be found to differ."""
 
-async def _is_connected(cluster: Cluster) -> bool:
-    await cluster.execute(LOOK_NOW)
-    return bool(await cluster.fetchval(CONNECTED, len(CODES)))
+        async def look() -> None:
+            while True:
+                with contextlib.suppress(*_UNREACHABLE):
+                    await self._cluster.execute(LOOK_NOW)
+                await asyncio.sleep(0.2)
+
+        task = asyncio.create_task(look())
+        try:
+            yield
+        finally:
+            task.cancel()
 
 
 async def _buy(cluster: Cluster, scene: RegistryScene) -> None:
     while True:
-        # The registry is compared all the time, and must not be found to differ.
-        await cluster.execute(LOOK_NOW)
-        if (missing := AHEAD - await cluster.fetchval(OPEN_ORDERS)) > 0:
-            await scene.buy(missing)
+        missing = 0
+        with contextlib.suppress(*_UNREACHABLE):
+            missing = AHEAD - await cluster.fetchval(OPEN_ORDERS)
+        await scene.buy(max(0, missing))
         await asyncio.sleep(0.2)
-
-
-async def _kill_one(cluster: Cluster) -> None:
-    running = [worker for worker in cluster.workers if worker.running]
-    await asyncio.to_thread(cluster.rng.choice(running).kill)
-    cluster.start_worker()
-
-
-async def _codes(scene: RegistryScene) -> dict[str, str]:
-    """The project of each lot at the registry."""
-    namespaces = {parse("Isometric", serial_of(code)).namespace: code for code in CODES}
-    return {id_: namespaces[units.namespace] for id_, units in scene.registry.lots.items()}

@@ -1,19 +1,26 @@
-"""Live credits at a registry that speaks HTTP behind a bad network, and customers who buy them by card."""
+"""Credits at registries that speak HTTP behind a bad network, and customers who buy them by card."""
 
 import asyncio
 import contextlib
 import csv
 import io
-from collections.abc import AsyncIterator
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 
 import aiohttp
+import asyncpg
 
 from chaos.cluster import Cluster
-from chaos.model import Organisation
+from chaos.model import NotAsExpected, Organisation, Payment, Refused
+from chaos.registries.books import Books, compare_books
 from tests.money.cards.gateways.fake_stripe_cards import GOOD, fake_stripe_cards
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
-from tests.support.registries.isometric_server import ACCESS_TOKEN, CLIENT_SECRET, ORGANISATION, IsometricServer
-from tests.support.registries.network import Network
+from tests.support.processes import HOST, Process, free_port
+from tests.support.registries import isometric_server, puro_server
+from tests.support.registries.isometric_server import IsometricServer
+from tests.support.registries.network import Fault, Network
+from tests.support.registries.puro_server import PuroServer
 from tests.support.world import SELLER, TESTER, add_account
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.stored_cards.stored_cards import store_card
@@ -25,44 +32,81 @@ from tonne.selling.accounts.keys.api_keys import issue_key
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.organisations.change_organisation import DEFAULT_FEE_RATE, open_organisation
 from tonne.selling.catalogue.imports.plan import FileKind
+from tonne.supply.registries.adapters.puro import serial_of as puro_serial_of
 from tonne.supply.stock.lots.import_lots import import_files
+from tonne_verify.serials.parse import parse
 
-PROJECTS = 24
-# Of one project in each order.
-UNITS = 30
 LOT_UNITS = 30_000
-CODES = [f"K{number:03}" for number in range(PROJECTS)]
+ISOMETRIC_CODES = [f"K{number:03}" for number in range(12)]
+PURO_CODES = [f"{577_000 + number}" for number in range(12)]
+CODES = [*ISOMETRIC_CODES, *PURO_CODES]
 PATIENCE_S = 1.0
-BUNDLES = "SELECT id FROM bundles WHERE mode = 'live' ORDER BY id"
+READY_WITHIN_S = 30.0
+TEST_CARD = "4242424242424242"
+# What registries do for such beneficiaries besides what the network does. No order of them needs a person.
+LIVE_NAMES = ("Registry Answer Lost", "Registry Doubled")
+TEST_NAMES = (
+    *LIVE_NAMES,
+    *("Registry Lost", "Registry Late", "Registry Pending", "Registry Fewer", "Registry Other Serials"),
+)
+BUNDLES = """
+SELECT bundle.mode, bundle.id, min(project.granularity_grams) AS unit_grams
+FROM bundles bundle JOIN bundle_projects part ON part.mode = bundle.mode AND part.bundle_id = bundle.id
+JOIN projects project ON project.mode = part.mode AND project.id = part.project_id
+WHERE bundle.enabled GROUP BY bundle.mode, bundle.id ORDER BY bundle.mode, bundle.id
+"""
+NAMESPACES = """
+SELECT lot.id, block.namespace FROM lots lot JOIN serial_blocks block ON block.number = lot.serial_block
+"""
+
+
+def registry_of(code: str) -> str:
+    return "Isometric" if code in ISOMETRIC_CODES else "Puro"
 
 
 def serial_of(code: str) -> str:
-    return f"ISO-1-BSTORE-GBR-{code}-2024-1-{LOT_UNITS}"
+    if code in ISOMETRIC_CODES:
+        return f"ISO-1-BSTORE-GBR-{code}-2024-1-{LOT_UNITS}"
+    return f"PURO_PR_CORC100+_FI_{code}_2024_{int(code):08x}-eabc-4535-b9cf-1028e7d18f89_1-{LOT_UNITS}"
 
 
 class RegistryScene:
-    def __init__(self, cluster: Cluster, network: Network, books: Database) -> None:
+    def __init__(self, cluster: Cluster, books: str) -> None:
         self.cluster = cluster
-        self.network = network
-        self.books = books
-        self.registry = IsometricServer(books, utc_now, network)
-        self.organisation: Organisation | None = None
-        self._bundles: list[str] = []
+        self._books = books
+        self._record = cluster.folder / "faults"
+        self._record.touch()
+        self._ports = free_port(), free_port()
+        self._servers: Process | None = None
+        self._probability = 0.0
+        self._organisations: dict[str, Organisation] = {}
+        self._bundles: list[tuple[str, str, int]] = []
+
+    @property
+    def counts(self) -> Counter[Fault]:
+        """What the network has done so far."""
+        return Counter(Fault(line) for line in self._record.read_text(encoding="ascii").splitlines())
 
     async def open(self, resources: contextlib.AsyncExitStack) -> None:
         stripe = await resources.enter_async_context(fake_stripe_cards())
-        url = await resources.enter_async_context(self.network.serving(self.registry.routes))
-        for code in CODES:
-            await self.registry.deposit(serial_of(code))
+        await self._issue()
+        isometric_port, puro_port = self._ports
         self.cluster.settings.update(
             {
                 **SELLER,
+                "seller_country": "GB",
                 "stripe_secret_key": LIVE_KEY,
                 "stripe_api_base": stripe.url,
-                "isometric_organisation_id": ORGANISATION,
-                "isometric_client_secret": CLIENT_SECRET,
-                "isometric_access_token": ACCESS_TOKEN,
-                "isometric_api_base": url,
+                "isometric_organisation_id": isometric_server.ORGANISATION,
+                "isometric_client_secret": isometric_server.CLIENT_SECRET,
+                "isometric_access_token": isometric_server.ACCESS_TOKEN,
+                "isometric_api_base": f"http://{HOST}:{isometric_port}",
+                "puro_account_number": puro_server.NUMBER,
+                "puro_api_key": puro_server.KEY,
+                "puro_api_secret": puro_server.SECRET,
+                "puro_api_base": f"http://{HOST}:{puro_port}",
+                "puro_unit_price": "EUR 120.00",
+                "puro_contact_email": "operator@seller.example",
                 "registry_timeout_s": PATIENCE_S,
                 "registry_batch_s": 0,
                 "pool_wait_days": 0,
@@ -70,47 +114,117 @@ class RegistryScene:
         )
         async with self.cluster.connection() as tx, tx.transaction():
             await import_files(tx, Mode.LIVE, _files(), currency="EUR", by=TESTER.at(utc_now()))
-            self.organisation = await _open_organisation(tx)
-        self._bundles = [row["id"] for row in await self.cluster.fetch(BUNDLES)]
+            self._organisations["live"] = await _open_organisation(tx)
+        self._organisations["test"] = await self.cluster.open_organisation([Payment(TEST_CARD, auto_advance=True)])
+        self._bundles = [tuple(row) for row in await self.cluster.fetch(BUNDLES)]
+        await self.start_servers()
         await self.cluster.start_api()
 
+    async def _issue(self) -> None:
+        """Every credit at once, before the registries are started."""
+        database = await Database(self.cluster.postgres.url(self._books), Settings()).open()
+        isometric, puro = (type_(database, utc_now, Network()) for type_ in (IsometricServer, PuroServer))
+        for code in CODES:
+            await (isometric if code in ISOMETRIC_CODES else puro).deposit(serial_of(code))
+        await database.close()
+
+    async def start_servers(self, probability: float | None = None) -> None:
+        """Start them again, after they were killed or with other faults."""
+        self.kill_servers()
+        self._probability = self._probability if probability is None else probability
+        self._servers = Process(
+            "chaos.registries.servers",
+            self.cluster.postgres.url(self._books),
+            str(self._record),
+            *map(str, self._ports),
+            f"--seed={self.cluster.rng.randrange(1_000_000)}",
+            f"--probability={self._probability}",
+            f"--patience-s={PATIENCE_S}",
+            settings={},
+            log=self.cluster.folder / "registries.txt",
+        )
+        self.cluster.supports.append(self._servers)
+        await self.cluster.until(self._are_ready, "the registries are started", READY_WITHIN_S)
+
+    def kill_servers(self) -> None:
+        if self._servers is not None:
+            self._servers.kill()
+
+    async def _are_ready(self) -> bool:
+        with contextlib.suppress(OSError):
+            for port in self._ports:
+                _, writer = await asyncio.open_connection(HOST, port)
+                writer.close()
+            return True
+        return False
+
     async def buy(self, count: int) -> None:
-        """Each in another name, so that each is a retirement of its own. Some share units."""
-        organisation = self.organisation
-        assert organisation is not None
+        """Most in a name of their own, so that each is a retirement of its own. Some share units."""
+        rng = self.cluster.rng
         for _ in range(count):
-            grams = UNITS * 1000 + self.cluster.rng.choice((0, 0, 0, 250))
+            mode = rng.choice(("live", "live", "live", "test"))
+            bundle_id, unit_grams = rng.choice([each[1:] for each in self._bundles if each[0] == mode])
             key = new_id("key")
+            names = (f"Customer {key}", *(LIVE_NAMES if mode == "live" else TEST_NAMES))
+            # What a card can be charged, at least.
+            units = 30 if unit_grams == 1000 else rng.choice((1, 1, 2))
             body = {
-                "mass": {"amount": str(grams), "unit": "g"},
-                "bundle_selection": [{"bundle_id": self.cluster.rng.choice(self._bundles)}],
-                "beneficiary": {"name": f"Customer {key}"},
+                "mass": {"amount": str(units * unit_grams + rng.choice((0, 0, 0, unit_grams // 4))), "unit": "g"},
+                "bundle_selection": [{"bundle_id": bundle_id}],
+                "beneficiary": {"name": names[0] if rng.random() < 0.7 else rng.choice(names)},
                 "idempotency_key": key,
             }
-            while True:
-                # With the same key, like a careful client.
-                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+            await self._place(self._organisations[mode], key, body)
+
+    async def _place(self, organisation: Organisation, key: str, body: dict[str, object]) -> None:
+        """With the same key until there is an answer, like a careful client."""
+        deadline = time.monotonic() + 2 * READY_WITHIN_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                try:
                     placed = await self.cluster.call(organisation, "POST", "/v1/orders/by-mass", body)
+                except Refused as refused:
+                    if refused.status < 500:
+                        raise
+                else:
                     self.cluster.placed[organisation.scopes[0].account_id, key] = placed["id"]
-                    break
-                await asyncio.sleep(0.1)
+                    return
+            await asyncio.sleep(0.2)
+        raise NotAsExpected("an order got no answer")
+
+    async def compare(self) -> dict[str, int]:
+        """The books of all accounts. Returns how many units each has retired."""
+        async with self.cluster.connection() as here, self.cluster.postgres.connection(self._books) as there:
+            namespaces = {row["id"]: row["namespace"] for row in await here.fetch(NAMESPACES)}
+            accounts: Sequence[tuple[Books, Connection]] = (
+                (Books("isometric", isometric_server.ACCOUNT, _isometric_namespace), there),
+                (Books("puro", puro_server.ACCOUNT, _puro_namespace), there),
+                (Books("sim-key", "sim-key", namespaces.__getitem__, retires_fewer=True), here),
+                (Books("sim-holding", "sim-holding", namespaces.__getitem__, retires_fewer=True), here),
+            )
+            return {books.account: await compare_books(self.cluster, books, of_one) for books, of_one in accounts}
+
+
+def _isometric_namespace(serial: str) -> str:
+    return parse("Isometric", serial).namespace
+
+
+def _puro_namespace(frame: str) -> str:
+    return parse("Puro", puro_serial_of(frame, 1, 1)).namespace
 
 
 @contextlib.asynccontextmanager
 async def registry_scene(cluster: Cluster) -> AsyncIterator[RegistryScene]:
-    """The registry has a database of its own."""
+    """The registries have a database of their own."""
     name = f"{cluster.database}_registry"
     await cluster.postgres.clone("chaos_template", name)
-    network = Network(cluster.rng, patience_s=PATIENCE_S)
     async with contextlib.AsyncExitStack() as resources:
-        books = await Database(cluster.postgres.url(name), Settings(data_dir=str(cluster.folder))).open()
-        resources.push_async_callback(books.close)
-        scene = RegistryScene(cluster, network, books)
+        scene = RegistryScene(cluster, name)
         await scene.open(resources)
         yield scene
 
 
-async def _open_organisation(tx: Connection) -> Organisation:
+async def _open_organisation(tx: asyncpg.Connection) -> Organisation:
     now = utc_now()
     opened = await open_organisation(tx, new_id("name"), DEFAULT_FEE_RATE, by=TESTER.at(now))
     scope = await add_account(tx, opened.id, Mode.LIVE, method=PaymentMethod.CARD)
@@ -121,19 +235,19 @@ async def _open_organisation(tx: Connection) -> Organisation:
 
 
 def _files() -> dict[FileKind, SheetFile]:
-    page = "https://registry.isometric.com"
+    page = {"Isometric": "https://registry.isometric.com", "Puro": "https://registry.puro.earth"}
     rows: dict[FileKind, list[dict[str, object]]] = {
         FileKind.PROJECTS: [
             {
-                "registry": "Isometric",
+                "registry": registry_of(code),
                 "registry_project_id": code,
                 "name": f"Project {code}",
-                "country": "United Kingdom",
+                "country": "United Kingdom" if code in ISOMETRIC_CODES else "Finland",
                 "type": "Biomass",
                 "methodology": "BSTORE",
                 "mechanism": "removal",
-                "granularity_grams": 1000,
-                "registry_url": page,
+                "granularity_grams": 1000 if code in ISOMETRIC_CODES else 1_000_000,
+                "registry_url": page[registry_of(code)],
             }
             for code in CODES
         ],
@@ -150,16 +264,16 @@ def _files() -> dict[FileKind, SheetFile]:
             for number, code in enumerate(CODES, 1)
         ],
         FileKind.BUNDLE_PROJECTS: [
-            {"bundle_slug": code.lower(), "registry": "Isometric", "registry_project_id": code, "weight": 1}
+            {"bundle_slug": code.lower(), "registry": registry_of(code), "registry_project_id": code, "weight": 1}
             for code in CODES
         ],
         FileKind.LOTS: [
             {
-                "registry": "Isometric",
+                "registry": registry_of(code),
                 "registry_project_id": code,
                 "vintage": 2024,
                 "serial": serial_of(code),
-                "quantity": LOT_UNITS // 1000,
+                "quantity": LOT_UNITS // 1000 if code in ISOMETRIC_CODES else LOT_UNITS,
                 "status": "held",
                 "retirement_url": "",
                 "retired_on": "",

@@ -25,8 +25,9 @@ CLIENT_SECRET, ACCESS_TOKEN = "client-secret", "access-token"
 TAKEN = "-t"
 INSERT_BATCH = """
 INSERT INTO simulated_holdings (registry_account, id, lot_id, active)
-VALUES ($1, $2, $2, int8multirange(int8range($3, $4, '[]')))
+VALUES ($1, $2, $3, int8multirange(int8range($4, $5, '[]')))
 """
+# The lot of a batch is the serial that was issued.
 FIND_BATCH = """
 SELECT holding.id, holding.lot_id, holding.parent_id, holding.is_used, lower(holding.active) AS first,
        upper(holding.active) - 1 AS last, child.id AS child_id, taken.key AS retirement_id,
@@ -60,7 +61,6 @@ class IsometricServer:
         self.network = network
         self._database = database
         self._registry = SimulatedRegistry(database, ACCOUNT, Repeat.HOLDING, clock)
-        self.lots: dict[str, UnitRange] = {}
         self._beyond = 0 if includes_last else 1
 
     @property
@@ -78,9 +78,7 @@ class IsometricServer:
     async def deposit(self, serial: str) -> str:
         """Issue these units; returns the id of the batch."""
         id_ = new_id("ctb")
-        units = parse("Isometric", serial)
-        self.lots[id_] = units
-        await self._database.commit(_insert, id_, units)
+        await self._database.commit(_insert, id_, parse("Isometric", serial))
         return id_
 
     async def retire_for_another(self, batch_id: str, kgs: int) -> None:
@@ -181,7 +179,7 @@ class IsometricServer:
             row = await connection.fetchrow(FIND_BATCH, ACCOUNT, id_.removesuffix(TAKEN))
         if row is None or (is_taken and row["child_id"] is None):
             raise web.HTTPNotFound
-        lot = self.lots[row["lot_id"]]
+        lot = parse("Isometric", row["lot_id"])
         retirement_id, children, status = None, (None, None), "active"
         first, last = row["first"], row["last"]
         if is_taken or (row["is_used"] and row["child_id"] is None):
@@ -221,7 +219,7 @@ class IsometricServer:
 
 
 async def _insert(tx: Any, id_: str, units: UnitRange) -> None:
-    await tx.execute(INSERT_BATCH, ACCOUNT, id_, units.first, units.last)
+    await tx.execute(INSERT_BATCH, ACCOUNT, id_, show(units, units.first, units.last), units.first, units.last)
 
 
 async def _page(

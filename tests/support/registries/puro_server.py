@@ -30,7 +30,8 @@ WHERE registry_account = $1 ORDER BY id, first
 """
 LIST_TRANSACTIONS = """
 SELECT key, reference, holding_id, state, created_at, units FROM simulated_retirements
-WHERE registry_account = $1 AND state IN ('pending', 'retired') ORDER BY created_at DESC, key
+WHERE registry_account = $1 AND state IN ('pending', 'retired') AND ($2::text IS NULL OR key = $2)
+ORDER BY created_at DESC, key
 """
 
 
@@ -106,14 +107,14 @@ class PuroServer:
         return web.json_response(found)
 
     async def _transaction(self, id_: str) -> dict[str, Any]:
-        found = [each for each in await self._transactions() if each["transactionId"] == id_]
+        found = await self._transactions(id_)
         if not found:
             raise web.HTTPNotFound
         return found[0]
 
-    async def _transactions(self) -> list[dict[str, Any]]:
+    async def _transactions(self, id_: str | None = None) -> list[dict[str, Any]]:
         async with self._database.connection() as connection:
-            rows = await connection.fetch(LIST_TRANSACTIONS, ACCOUNT)
+            rows = await connection.fetch(LIST_TRANSACTIONS, ACCOUNT, id_)
         return [
             {
                 "transactionId": row["key"],
