@@ -168,7 +168,7 @@ class RegistryScene:
             names = (f"Customer {key}", *(LIVE_NAMES if mode == "live" else TEST_NAMES))
             # What a card can be charged, at least.
             units = 30 if unit_grams == 1000 else rng.choice((1, 1, 2))
-            body = {
+            body: dict[str, object] = {
                 "mass": {"amount": str(units * unit_grams + rng.choice((0, 0, 0, unit_grams // 4))), "unit": "g"},
                 "bundle_selection": [{"bundle_id": bundle_id}],
                 "beneficiary": {"name": names[0] if rng.random() < 0.7 else rng.choice(names)},
