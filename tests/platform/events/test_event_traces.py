@@ -14,7 +14,7 @@ from tests.support.spans import exporting_spans
 from tests.support.world import World
 from tonne.apps.wiring.app import Services, build_app
 from tonne.platform.db.database import Database
-from tonne.platform.events.trace_store import KEEP, PruneTraces
+from tonne.platform.events.trace_store import KEEP, PRUNE_TRACES, PruneTraces
 from tonne.platform.process.telemetry import tracing
 from tonne.platform.process.telemetry.spans import IDLE
 from tonne.platform.settings.settings import Settings
@@ -115,6 +115,15 @@ async def test_traces_are_deleted_after_a_week(
         )
     assert not await prune.run_once()
     assert len(await _traces(populated_db)) == 1
+
+
+async def test_old_traces_are_found_by_their_index(db: Database) -> None:
+    """It ran into the limit of a statement on two hundred thousand traces."""
+    async with db.transaction() as tx:
+        # Reading all rows is made expensive, as it is with many.
+        await tx.execute("SET LOCAL enable_seqscan = off")
+        plan = await tx.fetch(f"EXPLAIN {PRUNE_TRACES}", KEEP, 1)
+    assert "Index Cond: (stored_at < " in "\n".join(line[0] for line in plan)
 
 
 async def test_a_failing_statement_is_exported_without_its_message(

@@ -55,9 +55,10 @@ async def read_traces(connection: Connection, organisation_id: str, mode: Mode, 
     return [row["trace"] for row in await connection.fetch(READ_TRACES, organisation_id, mode, list(positions))]
 
 
+# now(), because an index cannot be searched for clock_timestamp().
 PRUNE_TRACES = """
 DELETE FROM event_traces
-WHERE ctid = ANY (ARRAY(SELECT ctid FROM event_traces WHERE stored_at < clock_timestamp() - $1::interval LIMIT $2))
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM event_traces WHERE stored_at < now() - $1::interval LIMIT $2))
 """
 
 
