@@ -49,13 +49,29 @@ class SupplyPage(DashboardPage, frozen=True):
         if file is None:
             return await self.show(viewer, form)
         try:
+            request = self._read_request(form)
             async with self.database.connection() as connection:
-                lots, notes = await as_lots_file(connection, viewer.mode, file, _read_request(form))
+                lots, notes = await as_lots_file(connection, viewer.mode, file, request)
         except SheetInvalid as error:
             return self._export_page(viewer, form, file, error)
         by, reference = viewer.actor.at(self.clock()), " ".join(notes) or None
         import_id = await self.imports.stage(viewer.mode, ImportKind.LOTS, [lots], by=by, reference=reference)
         return see_other(f"{viewer.base}/imports/{import_id}")
+
+    def _read_request(self, form: Form) -> ExportRequest:
+        """Raises SheetInvalid if the form is not complete."""
+        chosen = {name: value for name in FIELDS if (value := form.value(f"column_{name}"))}
+        dates, exported_on = form.value("dates"), form.day("exported_on")
+        if form.faults:
+            raise SheetInvalid([])
+        return ExportRequest(
+            exported_on=(exported_on or self.clock()).date(),
+            retirement_url=form.value("retirement_url") or None,
+            holds_issued=form.is_checked("held"),
+            dates=ExportDates(dates) if dates in set(ExportDates) else ExportDates.ISO,
+            registry=form.value("registry"),
+            columns=Columns(**chosen) if set(FIELDS) - {"retired_on"} <= chosen.keys() else None,
+        )
 
     def _export_page(self, viewer: OperatorViewer, form: Form, file: SheetFile, error: SheetInvalid) -> Response:
         """What a public export lacks, to be stated with the file; and of an unknown file which columns it has."""
@@ -131,18 +147,6 @@ class SupplyPage(DashboardPage, frozen=True):
             is_more=len(backorders) == MAX_BACKORDERS,
             backorder_grams=sum(each.quantity_grams for each in backorders),
         )
-
-
-def _read_request(form: Form) -> ExportRequest:
-    chosen = {name: value for name in FIELDS if (value := form.value(f"column_{name}"))}
-    dates = form.value("dates")
-    return ExportRequest(
-        retirement_url=form.value("retirement_url") or None,
-        holds_issued=form.is_checked("held"),
-        dates=ExportDates(dates) if dates in set(ExportDates) else ExportDates.ISO,
-        registry=form.value("registry"),
-        columns=Columns(**chosen) if set(FIELDS) - {"retired_on"} <= chosen.keys() else None,
-    )
 
 
 def _shortest_first(covers: dict[str, ProjectCover]) -> Callable[[supply_reads.ProjectSupply], tuple[bool, float, str]]:

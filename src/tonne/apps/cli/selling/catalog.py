@@ -1,6 +1,7 @@
 """tonne catalogue and tonne picture"""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -81,6 +82,7 @@ def import_(mode: Mode, currency: str | None, *, allow_large_change: bool, sourc
 @click.option(
     "--dates", type=EnumChoice(ExportDates), default=ExportDates.ISO.value, help="Of an export: how it writes dates."
 )
+@click.option("--exported-on", type=click.DateTime(["%Y-%m-%d"]), help="Of an export: its day; today if not given.")
 @click.option("--registry", default="", help="Of another file: the registry of its units.")
 @click.option("--column", "chosen", multiple=True, metavar="NAME=COLUMN", help=f"Of another file: {', '.join(FIELDS)}.")
 @FILE
@@ -90,6 +92,7 @@ def import_lots(
     retirement_url: str | None,
     held: bool,
     dates: ExportDates,
+    exported_on: datetime | None,
     registry: str,
     chosen: tuple[str, ...],
     file: Path,
@@ -102,9 +105,13 @@ def import_lots(
     retired: leave only your lines in the file. What is not retired is imported only with --held. Of any other file, say
     with --registry and --column which of its columns are serial, project, vintage, quantity and retired_on.
     """
-    columns = _columns(chosen)
     request = ExportRequest(
-        retirement_url=retirement_url, holds_issued=held, dates=dates, registry=registry, columns=columns
+        exported_on=(exported_on or ACTOR.now().at).date(),
+        retirement_url=retirement_url,
+        holds_issued=held,
+        dates=dates,
+        registry=registry,
+        columns=_columns(chosen),
     )
     with reported_errors():
         lots, notes = run_in_transaction(as_lots_file, mode, read_file(file), request)

@@ -1,7 +1,8 @@
 """Public exports of registries as lines of lots.csv. No I/O.
 
 They list what everybody has issued and retired, never what one account holds: the importing operator says which page
-shows the retirements as theirs, and that they hold what is not retired. Nothing else is added to what the file says.
+shows the retirements as theirs, that they hold what is not retired, and of which day the file is. Nothing else is added
+to what the file says.
 """
 
 import csv
@@ -9,7 +10,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quoted
 from tonne.platform.documents.sheets.read_sheet import SheetFile, Unreadable, read_lines
+from tonne.supply.stock.lots.export_facts import FactColumns, read_facts, stated
 from tonne_verify.serials.spelling import plain_spelling, registry_id
 
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
@@ -66,10 +68,14 @@ class KnownExport(Struct, frozen=True):
     refusal: str = ""
     retired_for: str = ""
     product: str = ""
+    facts: FactColumns = FactColumns()
 
 
 _CANCELLED = "it lists cancellations, which are no retirements: nothing can be sold of them."
 _NO_SERIALS = "it has no serial numbers. Import the retirements, or write lots.csv from your account."
+_GOLD_STANDARD_FACTS = FactColumns(("Label",), ("Article Six Authorization",))
+_CORSIA = ("Eligible for CORSIA 2021-2023 Compliance Period", "Eligible for CORSIA 2024-2026 Compliance Period")
+_ACR_CORSIA = (f"{_CORSIA[0]} (Pilot Phase)", f"{_CORSIA[1]} (First Phase)")
 KNOWN = (
     KnownExport(
         "Verra",
@@ -77,6 +83,7 @@ KNOWN = (
         ("Total Vintage Quantity", "Quantity Issued", "Serial Number", "Retirement/Cancellation Date"),
         Columns("Serial Number", "ID", "Vintage Start", "Quantity Issued", "Retirement/Cancellation Date"),
         retired_for="Retirement Beneficiary",
+        facts=FactColumns(("Additional Certifications",)),
     ),
     KnownExport(
         "Gold Standard",
@@ -85,6 +92,7 @@ KNOWN = (
         Columns("Serial Number", "GSID", "Vintage", "Quantity", "Retirement Date"),
         retired_for="Using Entity",
         product="Product Type",
+        facts=_GOLD_STANDARD_FACTS,
     ),
     KnownExport(
         "Gold Standard",
@@ -92,6 +100,7 @@ KNOWN = (
         ("GSID", "Credit Status", "Serial Number", "Product Type"),
         Columns("Serial Number", "GSID", "Vintage", "Quantity"),
         product="Product Type",
+        facts=_GOLD_STANDARD_FACTS,
     ),
     KnownExport(
         "ACR",
@@ -99,6 +108,7 @@ KNOWN = (
         ("Credit Serial Numbers", "Retired on Behalf of", "Status Effective (GMT)"),
         Columns("Credit Serial Numbers", "Project ID", "Vintage", "Quantity of Credits", "Status Effective (GMT)"),
         retired_for="Account Holder",
+        facts=FactColumns(flags=("CCP Approved", "Verified Removal", *_ACR_CORSIA)),
     ),
     KnownExport("ACR", "cancellations", ("Credit Serial Numbers", "Cancellation Type"), None, _CANCELLED),
     KnownExport("ACR", "issuances", ("Total Credits Issued", "Project VVB"), None, _NO_SERIALS),
@@ -111,6 +121,11 @@ KNOWN = (
             "Offset Credit Serial Numbers", "Project ID", "Vintage", "Quantity of Offset Credits", "Status Effective"
         ),
         retired_for="Account Holder",
+        facts=FactColumns(
+            ("Additional Certification(s)",),
+            ("Reduction/Removal",),
+            ("CCP Approved", "Corresponding Adjustment", *_CORSIA),
+        ),
     ),
     KnownExport("CAR", "issuances", ("Total Offset Credits Issued", "Verification Body"), None, _NO_SERIALS),
 )
@@ -120,8 +135,12 @@ _OF_LOTS = {"registry", "registry_project_id", "serial_block", "status", "retire
 
 
 class ExportRequest(Struct, frozen=True, kw_only=True):
-    """What the operator states about a file. Registry and columns only if the file is not a known export."""
+    """What the operator states about a file. Registry and columns only if the file is not a known export.
 
+    `exported_on` is the day when the registry said what the file says.
+    """
+
+    exported_on: date
     retirement_url: str | None = None
     holds_issued: bool = False
     dates: ExportDates = ExportDates.ISO
@@ -146,6 +165,7 @@ class ConvertedExport(Struct, frozen=True):
     not_held: int
     planned: int = 0
     retired_for: str = ""
+    unread: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -157,7 +177,8 @@ class ConvertedExport(Struct, frozen=True):
         }
         left_out = [f"Lines left out, {why}: {count:,}." for why, count in counts.items() if count]
         retired = [f"All retirements are those of {quoted(self.retired_for)}."] if self.retired_for else []
-        return [f"Read as the export {self.name}.", *retired, *left_out]
+        unread = [f"Not read, because their meaning is not known: {', '.join(self.unread)}."] if self.unread else []
+        return [f"Read as the export {self.name}.", *retired, *left_out, *unread]
 
 
 def read_header(file: SheetFile) -> tuple[str, ...]:
@@ -197,16 +218,9 @@ def convert_export(file: SheetFile, request: ExportRequest, projects: Sequence[t
             raise ColumnsUnknown([RowError(file.name, 1, None, f"there is no column {quoted(chosen)}.")], header)
     of_registry = [each for each in projects if registry_id(each[0]) == registry_id(registry)]
     lines = _Lines(file.name, request, of_registry, known or KnownExport(registry, file.name, ()))
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    writer.writerow(_WRITTEN)
-    at = 1
     for line, cells in list(read_lines(file.content))[1:]:
-        # An error of the import names the line of the export.
-        out.write("\r\n" * (line - at - 1))
         by_name = {name.lower(): cell.strip() for name, cell in zip(header, cells, strict=False)}
-        writer.writerow(lines.convert(line, by_name, columns) or [])
-        at = line
+        lines.convert(line, by_name, columns)
     if len(lines.retired_for) > 1:
         several = ", ".join(quoted(each or "nobody named") for each in sorted(lines.retired_for)[:_NAMES_SHOWN])
         message = (
@@ -217,12 +231,13 @@ def convert_export(file: SheetFile, request: ExportRequest, projects: Sequence[t
         raise SheetInvalid(lines.errors)
     name = file.name if known is None else f"{known.name} of {known.registry}"
     done = ConvertedExport(
-        SheetFile(file.name, out.getvalue().encode()),
+        SheetFile(file.name, lines.as_csv()),
         name,
         lines.other_projects,
         lines.not_held,
         lines.planned,
         "".join(lines.retired_for),
+        tuple(map(quoted, sorted(lines.unread)[:_NAMES_SHOWN])),
     )
     if not lines.written:
         raise SheetInvalid([RowError(file.name, None, None, note) for note in done.notes])
@@ -247,25 +262,28 @@ class _Lines:
         # `VCS1340` is 1340 in the exports.
         self._projects = {_number(project_id): (registry, project_id) for registry, project_id in projects}
         self.errors: list[RowError] = []
-        self.written = self.other_projects = self.not_held = self.planned = 0
+        self.other_projects = self.not_held = self.planned = 0
         self.retired_for: set[str] = set()
+        self.unread: set[str] = set()
+        # By their lines in the export.
+        self.written: dict[int, dict[str, str]] = {}
 
-    def convert(self, line: int, by_name: Mapping[str, str], columns: Columns) -> Sequence[str] | None:
-        """None if it is left out. A missing column or cell is empty."""
+    def convert(self, line: int, by_name: Mapping[str, str], columns: Columns) -> None:
+        """A missing column or cell is empty."""
         cells = {name: by_name.get((getattr(columns, name) or "").lower(), "") for name in FIELDS}
         project = self._projects.get(_number(cells["project"]))
         if project is None:
             self.other_projects += 1
-            return None
+            return
         if _PLANNED.search(by_name.get(self._known.product.lower(), "")):
             self.planned += 1
-            return None
+            return
         is_retired = bool(cells["retired_on"])
         if is_retired and self._known.retired_for:
             self.retired_for.add(by_name.get(self._known.retired_for.lower(), ""))
         if not is_retired and not self._request.holds_issued:
             self.not_held += 1
-            return None
+            return
         retired_on, page = "", ""
         if is_retired:
             retired_on, page = self._read_day(line, cells["retired_on"]), self._request.retirement_url or ""
@@ -275,9 +293,24 @@ class _Lines:
         if len(years) != 1:
             self._fail(line, "vintage", f"{quoted(cells['vintage'])} does not name one year: write lots.csv for it.")
         quantity = cells["quantity"].replace(",", "") if _GROUPED.fullmatch(cells["quantity"]) else cells["quantity"]
-        self.written += 1
         status = "pre_retired" if is_retired else "held"
-        return [*project, *years, cells["serial"], quantity, status, page, retired_on]
+        values = (*project, "".join(years), cells["serial"], quantity, status, page, retired_on)
+        facts = read_facts(self._known.facts, by_name)
+        self.unread.update(facts.unread)
+        source = f"{self._known.registry} registry, export of {self._known.name}"
+        self.written[line] = dict(zip(_WRITTEN, values, strict=True)) | facts.cells(source, self._request.exported_on)
+
+    def as_csv(self) -> bytes:
+        """Each line is where the export has it: an error of the import then names the line of the export."""
+        out = io.StringIO(newline="")
+        writer = csv.DictWriter(out, (*_WRITTEN, *stated(self.written.values())), restval="")
+        writer.writeheader()
+        at = 1
+        for line, cells in self.written.items():
+            out.write("\r\n" * (line - at - 1))
+            writer.writerow({name: cells.get(name, "") for name in writer.fieldnames})
+            at = line
+        return out.getvalue().encode()
 
     def _read_day(self, line: int, text: str) -> str:
         day = text.split("T", maxsplit=1)[0].split(" ", maxsplit=1)[0]
