@@ -70,11 +70,15 @@ async def _mails(scene: CardBilling) -> list[EmailMessage]:
     return [parse(await with_files(row["message"], scene.services.originals.read)) for row in rows]
 
 
-async def test_the_invoice_and_the_receipt_are_mailed_without_bank_details(card_billing: CardBilling) -> None:
+async def test_the_receipt_has_the_invoice_attached_and_is_the_only_mail(card_billing: CardBilling) -> None:
     await _bill(card_billing)
-    invoice, receipt = sorted(await _mails(card_billing), key=lambda mail: mail["Subject"])
-    assert "charged to your card" in invoice["Subject"] or "paid on" in invoice["Subject"]
-    assert "DE89" not in pdf_of(invoice)
+    [receipt] = await _mails(card_billing)
+    card_billing.clock.advance(minutes=10)
+    await card_billing.run()
+    assert len(await _mails(card_billing)) == 1
+    assert "Please find attached: TN-TEST-000001." in text_of(receipt)
+    assert "TN-TEST-000001" in pdf_of(receipt)
+    assert "DE89" not in pdf_of(receipt)
     assert "We have charged your card €0.63 for invoice TN-TEST-000001" in text_of(receipt)
     assert "Visa ending in 4242" in text_of(receipt)
 

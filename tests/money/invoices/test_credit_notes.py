@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.money.invoices.billing import Billing, pdf_of, pdf_text, text_of
+from tests.money.invoices.billing import ADA, Billing, pdf_of, pdf_text, text_of
 from tests.support.command import Operator
 from tests.support.world import TESTER, World
 from tonne.money.accounting.matching.import_statement import import_statement
@@ -19,6 +19,7 @@ from tonne.money.invoices.errors import CreditTooHigh, InvoiceNotOpen
 from tonne.money.invoices.model import BilledOrder
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.values.context import Mode
+from tonne.selling.accounts.store import add_admin
 from tonne.selling.orders.model import Order
 
 HEAD = "booked_on,amount,currency,payer,reference\n"
@@ -69,6 +70,25 @@ async def test_a_cancelled_order_gets_its_credit_note_by_mail(billing: Billing, 
     for text in ("Credit note", "CN-LIVE-000001", "TN-LIVE-000001", "13.95", "Ordered twice", order.id):
         assert text in printed, text
     await billing.check_invariants()
+
+
+async def test_a_credit_note_is_mailed_after_its_invoice_that_waited_for_an_admin(
+    billing: Billing, world: World
+) -> None:
+    order = await billing.place_order(world.ours_live.scope)
+    await billing.execute("DELETE FROM organisation_admins")
+    await billing.work()
+    await _credit(billing, order, 395)
+    await billing.work()
+    assert await billing.mails() == []
+    async with billing.database.transaction() as tx:
+        await add_admin(tx, order.scope.organisation_id, ADA, billing.clock())
+    billing.clock.advance(minutes=6)
+    await billing.work()
+    assert [mail["Subject"].split(":")[0] for mail in await billing.mails()] == [
+        "Invoice TN-LIVE-000001",
+        "Credit note CN-LIVE-000001",
+    ]
 
 
 async def test_a_partial_credit_reduces_a_paid_invoice_and_changes_nothing_else(billing: Billing, world: World) -> None:

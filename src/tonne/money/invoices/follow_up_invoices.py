@@ -9,9 +9,11 @@ from typing import Any
 
 import structlog
 
+from tonne.money.cards.invoice_charge_store import is_being_charged_any_account
 from tonne.money.invoices import store
 from tonne.money.invoices import store as invoice_store
 from tonne.money.invoices.credit_notes.cancel_invoice import cancel_invoice
+from tonne.money.invoices.credit_notes.store import wake_notes_any_account
 from tonne.money.invoices.errors import InvoiceNotOpen, InvoiceWithoutRecipient
 from tonne.money.invoices.invoice_events import OVERDUE, record_invoices
 from tonne.money.invoices.issuing.billed_order_store import list_billed_orders
@@ -39,8 +41,8 @@ from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMail
 BATCH = 10
 # Long enough to render and enqueue a batch. If the worker dies, another one continues after that.
 LEASE = timedelta(minutes=2)
-# How soon an invoice is mailed after its organisation gets an admin.
-NO_RECIPIENT_RETRY = timedelta(minutes=5)
+# How soon an invoice is mailed after its organisation gets an admin, or after a card was not charged for it.
+MAIL_RETRY = timedelta(minutes=5)
 ACTOR = job_actor("follow_up_invoices")
 
 _log = structlog.get_logger()
@@ -76,6 +78,12 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
             if due_at is None or due_at > now:
                 await invoice_store.postpone(connection, invoice, due_at)
                 return
+            # A payer would be told of a charge, and a second later that it was made.
+            if step is InvoiceStep.MAIL and await is_being_charged_any_account(
+                connection, invoice.id, now + MAIL_RETRY
+            ):
+                await invoice_store.postpone(connection, invoice, now + MAIL_RETRY)
+                return
         if step is InvoiceStep.MAIL:
             mailed = replace(invoice, mailed_at=now)
             _, due_at = schedule.next_step(mailed, now, settles_itself=settles_itself)
@@ -97,7 +105,7 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
             if not mail.recipients:
                 _log.warning("invoice_without_recipient", reference=invoice.reference, organisation_id=organisation_id)
                 if invoice.mode is Mode.LIVE:
-                    until = now + NO_RECIPIENT_RETRY
+                    until = now + MAIL_RETRY
                     await invoice_store.postpone(connection, invoice, until)
                     return
         # If a card has paid it already, the mail says so.
@@ -105,6 +113,7 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
         async with self.database.transaction() as tx:
             if not await mark(tx, invoice, now, due_at):
                 return
+            await wake_notes_any_account(tx, invoice.id, now)
             if invoice.reminded_at is not None and invoice.closing is None:
                 await record_invoices(tx, [invoice], OVERDUE, now)
             if message is not None:

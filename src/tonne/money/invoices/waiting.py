@@ -271,6 +271,9 @@ WAITING = (
         SELECT format('invoice %s of organisation %s, issued on %s', reference, organisation_id, issued_on) AS "where"
         FROM invoices WHERE mode = 'live' AND status = 'open' AND mailed_at IS NULL AND written_off_at IS NULL
           AND created_at < $1::timestamptz - interval '1 hour'
+          AND NOT EXISTS (SELECT FROM charge_invoices document
+                          JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
+                          WHERE document.invoice_id = invoices.id AND charges.status = 'pending')
         ORDER BY created_at
         """,
         topic=Topic.INVOICES,

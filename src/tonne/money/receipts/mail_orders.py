@@ -8,10 +8,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tonne.money.invoices.card_payment.mail_card_receipt import CardReceipt, compose_card_receipt, read_card_receipt
+from tonne.money.invoices.credit_notes.store import wake_notes_any_account
 from tonne.money.invoices.follow_up_invoices import read_invoice_again
 from tonne.money.invoices.issuing.issue_documents import IssueDocuments
 from tonne.money.invoices.mail import InvoiceMail, compose_invoice_mail, write_mail
+from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.originals.originals import Originals
+from tonne.money.invoices.store import lock_invoices_any_account, mark_mailed
 from tonne.money.receipts.compose import (
     Parties,
     compose_cancelled,
@@ -49,6 +52,8 @@ class OrderLetter(NamedTuple):
     payer: str | None
     admins: list[str]
     subject_id: str
+    # Attached for the first time.
+    invoices: Sequence[Invoice] = ()
 
 
 class OrderFacts(Struct, frozen=True):
@@ -127,8 +132,9 @@ async def compose_letter(found: MailFacts, *, settings: Settings, originals: Ori
     """Takes long, above all the PDF of an invoice: call it outside of a transaction."""
     match found:
         case CardReceipt():
-            message = compose_card_receipt(settings, found)
-            return OrderLetter(message, found.receipt_email, found.payer.admins, found.invoices[0].id)
+            message = await compose_card_receipt(settings, found, originals)
+            invoices = found.not_mailed
+            return OrderLetter(message, found.receipt_email, found.payer.admins, found.invoices[0].id, invoices)
         case InvoiceMail():
             message = await write_mail(compose_invoice_mail, settings, found, now, originals)
             return OrderLetter(message, None, found.recipients, found.invoice.id)
@@ -190,10 +196,16 @@ class MailOrders(RowJobWithSettings, frozen=True):
         }
 
     async def send(self, due: Sequence[DueOrderMail], letters: Mapping[DueOrderMail, OrderLetter]) -> None:
+        now, invoices = self.clock(), [invoice for letter in letters.values() for invoice in letter.invoices]
         async with self.database.transaction() as tx:
+            # Before the mails: who has an invoice mailed again locks them in this order.
+            await lock_invoices_any_account(tx, [invoice.id for invoice in invoices])
             for each in await finish_mails(tx, due):
                 if each in letters:
                     await _enqueue(tx, each, letters[each])
+                    for invoice in letters[each].invoices:
+                        await mark_mailed(tx, invoice, now, None)
+                        await wake_notes_any_account(tx, invoice.id, now)
 
     async def _mail(self, due: Sequence[DueOrderMail]) -> None:
         # Another worker would issue them within seconds, but the mail would not wait for it.

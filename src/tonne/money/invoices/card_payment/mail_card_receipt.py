@@ -1,4 +1,7 @@
-"""The receipt for an invoice that a stored card has paid: one mail for all its orders."""
+"""The receipt for invoices that a stored card has paid: one mail for all their orders.
+
+It has those invoices attached that were not mailed before.
+"""
 
 from datetime import datetime
 from email.message import EmailMessage
@@ -8,6 +11,7 @@ from msgspec import Struct
 from tonne.money.cards.invoice_charge_store import ChargedCard, find_charged_card, list_invoices_of_charge
 from tonne.money.cards.stored_cards.mail_card_problems import Payer, read_payer
 from tonne.money.invoices.model import Invoice, InvoiceBilling
+from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.store import find_invoices_any_account, find_receipt_email
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.mail.layout import fact_lines, join_blocks
@@ -30,6 +34,10 @@ class CardReceipt(Struct, frozen=True):
     paid_at: datetime
 
     @property
+    def not_mailed(self) -> list[Invoice]:
+        return [invoice for invoice in self.invoices if invoice.mailed_at is None]
+
+    @property
     def recipients(self) -> list[str]:
         """The account's address for receipts, else the admins of the organisation. Nobody is mailed without one."""
         return [self.receipt_email] if self.receipt_email else self.payer.admins
@@ -45,7 +53,9 @@ async def read_card_receipt(
     return CardReceipt(scope, invoices, receipt_email, payer, charged, paid_minor, paid_at)
 
 
-def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessage:
+async def compose_card_receipt(settings: Settings, receipt: CardReceipt, originals: Originals) -> EmailMessage:
+    """Renders what is not stored: do not hold a lock meanwhile."""
+    attached = [file for invoice in receipt.not_mailed for file in await originals.attachments(invoice)]
     invoices, payer, currency = receipt.invoices, receipt.payer, receipt.invoices[0].currency
     reference, order_count = (
         ", ".join(each.in_force.reference for each in invoices),
@@ -78,6 +88,9 @@ def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessa
         ),
         fact_lines([(_("Paid"), paid), *facts]),
     ]
+    if attached:
+        references = ", ".join(each.in_force.reference for each in receipt.not_mailed)
+        blocks.append(_("Please find attached: %(references)s.", references=references))
     if not any(each.billing is InvoiceBilling.COLLECTED for each in invoices):
         blocks.append(
             _(
@@ -94,6 +107,7 @@ def compose_card_receipt(settings: Settings, receipt: CardReceipt) -> EmailMessa
         merchant=payer.merchant,
         is_test=is_test,
         notice=_("This is a test. No money is charged.") if is_test else None,
+        attachments=attached,
     )
 
 

@@ -202,3 +202,11 @@ WHERE id = $1 AND mailed_at IS NULL AND taken_back_by IS NOT DISTINCT FROM $3 RE
 
 async def mark_note_mailed(tx: Connection, note: CreditNote, now: datetime) -> bool:
     return await tx.fetchval(MARK_MAILED, note.id, now, note.taken_back_by) is True
+
+
+WAKE_NOTES = "UPDATE credit_notes SET next_attempt_at = $2 WHERE invoice_id = $1 AND mailed_at IS NULL"
+
+
+async def wake_notes_any_account(tx: Connection, invoice_id: str, now: datetime) -> None:
+    """The credit notes of an invoice waited until it was mailed."""
+    await tx.execute(WAKE_NOTES, invoice_id, now)
