@@ -203,19 +203,16 @@ async def has_open_charge_any_account(connection: Connection, invoice_ids: Seque
     return await connection.fetchval(HAS_OPEN_CHARGE, list(invoice_ids)) is True
 
 
-# The receipt has the invoice attached.
 IS_BEING_CHARGED = """
 SELECT EXISTS (SELECT FROM card_invoices WHERE invoice_id = $1 AND next_attempt_at <= $2)
     OR EXISTS (SELECT FROM charge_invoices document
                JOIN charges ON charges.account_id = document.account_id AND charges.id = document.charge_id
-               LEFT JOIN order_mails receipt ON receipt.account_id = charges.account_id
-                    AND receipt.kind = 'invoice_receipt' AND receipt.cause = charges.id
-               WHERE document.invoice_id = $1 AND (charges.status = 'pending' OR receipt.cause IS NOT NULL))
+               WHERE document.invoice_id = $1 AND charges.status = 'pending')
 """
 
 
 async def is_being_charged_any_account(connection: Connection, invoice_id: str, until: datetime) -> bool:
-    """Whether a card is charged for the invoice until then, or the receipt for it is still to be mailed."""
+    """Whether a charge for the invoice has no result, or is due until then."""
     return await connection.fetchval(IS_BEING_CHARGED, invoice_id, until) is True
 
 

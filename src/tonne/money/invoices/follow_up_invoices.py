@@ -78,10 +78,7 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
             if due_at is None or due_at > now:
                 await invoice_store.postpone(connection, invoice, due_at)
                 return
-            # A payer would be told of a charge, and a second later that it was made.
-            if step is InvoiceStep.MAIL and await is_being_charged_any_account(
-                connection, invoice.id, now + MAIL_RETRY
-            ):
+            if step is InvoiceStep.MAIL and await _waits_for_receipt(connection, invoice, now):
                 await invoice_store.postpone(connection, invoice, now + MAIL_RETRY)
                 return
         if step is InvoiceStep.MAIL:
@@ -125,6 +122,13 @@ class FollowUpInvoices(RowJobWithSettings, frozen=True):
         today = day_text(now.astimezone(UTC).date())
         reason = f"Invoice {invoice.reference} was due on {day_text(invoice.due_on)} and was not paid by {today}."
         await self.database.commit(cancel_invoice, invoice, by=ACTOR.at(now), reason=reason)
+
+
+async def _waits_for_receipt(connection: Connection, invoice: Invoice, now: datetime) -> bool:
+    """Whether a receipt will have the invoice attached: otherwise the payer would be told of a charge twice."""
+    if invoice.settled_at is not None:
+        return now < invoice.settled_at + MAIL_RETRY
+    return await is_being_charged_any_account(connection, invoice.id, now + MAIL_RETRY)
 
 
 async def resend_invoice(tx: Connection, invoice: Invoice, *, settings: Settings, by: By) -> list[str]:
