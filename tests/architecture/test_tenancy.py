@@ -58,6 +58,7 @@ ACROSS_ACCOUNTS = {
     "money/invoices/settle_difference.py": "an invoice may bill several accounts of its organisation",
     "money/invoices/issuing/collect_orders.py": "orders of several accounts are billed together",
     "money/invoices/credit_notes/issue_credit_note.py": "an invoice may bill several accounts; also a job",
+    "money/receipts/mail_orders.py": "a job of the worker: an invoice may bill several accounts",
     "money/invoices/find_invoice.py": "finds an invoice for the operator, who names it by its number",
     "money/bank/return_store.py": "the operator's: a transfer may name no account",
     "money/accounting/matching/assign_transfer.py": "the operator's: a transfer may name no account",
