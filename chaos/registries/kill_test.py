@@ -18,10 +18,10 @@ FAULTS = int(os.environ.get("CHAOS_REGISTRY_FAULTS", "10000"))
 SHORT_FAULTS = 300
 FAULTS_PER_KILL = 50
 # Beside these: without a checkpoint, like a power failure.
-FAULTS_PER_STOP = 500
+FAULTS_PER_STOP = 1000
 # How often each is the one that is killed.
 VICTIMS = {"worker": 6, "registry": 2, "api": 1}
-PROBABILITY = 0.3
+PROBABILITY = 0.4
 # Orders that wait for a registry, so that it always has work.
 AHEAD = 32
 SETTINGS = {**SHORT_TIMES, "payment_time_scale": "0.0001"}
@@ -74,8 +74,6 @@ class _KillTest:
         async with registry_scene(cluster) as scene, self._looking():
             cluster.start_worker()
             await cluster.until_true("all lots are connected", CONNECTED, len(CODES), within_s=90)
-            for _ in range(WORKERS - 1):
-                cluster.start_worker()
             await scene.start_servers(PROBABILITY)
             async with short_leases(cluster), asyncio.TaskGroup() as tasks:
                 buying = tasks.create_task(_buy(cluster, scene))
@@ -83,6 +81,7 @@ class _KillTest:
                 buying.cancel()
             # Requests that are under way to the registries are lost with these.
             await scene.start_servers(0)
+            self._start_workers()
             async with short_leases(cluster):
                 await cluster.until_empty("every credit was retired", UNFINISHED, 240)
             await self._compare(scene)
@@ -90,6 +89,7 @@ class _KillTest:
     async def _inject(self, scene: RegistryScene) -> None:
         """Until there were enough faults of all kinds together."""
         while True:
+            self._start_workers()
             counts = scene.counts
             for kind, fault in self._of_network.items():
                 fault.count = counts[kind]
@@ -104,6 +104,11 @@ class _KillTest:
             else:
                 await asyncio.sleep(0.05)
 
+    def _start_workers(self) -> None:
+        """Like a supervisor: also those that found no database when they started."""
+        for _ in range(WORKERS - sum(worker.running for worker in self._cluster.workers)):
+            self._cluster.start_worker()
+
     async def _kill_one(self, scene: RegistryScene) -> None:
         cluster = self._cluster
         match victim := cluster.rng.choice(self._victims):
@@ -117,7 +122,6 @@ class _KillTest:
             case _:
                 running = [worker for worker in cluster.workers if worker.running]
                 await asyncio.to_thread(cluster.rng.choice(running).kill)
-                cluster.start_worker()
         self._killed[victim]()
 
     async def _compare(self, scene: RegistryScene) -> None:

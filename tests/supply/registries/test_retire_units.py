@@ -334,6 +334,17 @@ async def test_a_registry_may_retire_units_of_the_free_end(trial: Shop, unit: in
     assert await trial.fetch("SELECT * FROM registry_drifts") == []
 
 
+async def test_a_holding_of_which_the_first_unit_stays_is_split_again(trial: Shop, unit: int) -> None:
+    """Found by the kill test: what was left had the id of what was left before."""
+    for name in ("Registry Other Serials", "Registry Pending Rejected", "Registry Other Serials"):
+        order = await buy(trial, name, 2 * unit)
+        await trial.work()
+        trial.clock.advance(seconds=10)
+        await trial.work()
+        assert await trial.statuses(order) == ["retiring" if name.endswith("Rejected") else "complete"]
+    await check_books(trial)
+
+
 async def test_a_retirement_does_not_read_the_retired_parcels_of_its_lot(trial: Shop) -> None:
     """A lot may have a hundred thousand of them."""
     vintage = [["prj_a"], [2024]]

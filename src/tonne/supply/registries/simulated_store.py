@@ -85,14 +85,18 @@ async def lock_holding(tx: Connection, account: str, holding_id: str) -> Simulat
     return None if row is None else SimulatedHolding(row["id"], row["lot_id"], _units(row["active"]), row["is_used"])
 
 
-# What is left of a used holding is a new one, with the place of the next units in its id.
+# What is left of a used holding is a new one, with the number of those before it in its id.
 USE_HOLDING = """
 WITH used AS (
     UPDATE simulated_holdings SET active = active - $3::text::int8multirange, is_used = $4
     WHERE registry_account = $1 AND id = $2 RETURNING registry_account, id, lot_id, active
 ), kept AS (
     INSERT INTO simulated_holdings (registry_account, id, lot_id, active, parent_id)
-    SELECT registry_account, format('%s.%s', lot_id, lower(active)), lot_id, active, id FROM used
+    SELECT registry_account,
+           format('%s.%s', lot_id, (SELECT count(*) FROM simulated_holdings earlier
+                                    WHERE earlier.registry_account = $1 AND earlier.lot_id = used.lot_id)),
+           lot_id, active, id
+    FROM used
     WHERE $4 AND NOT isempty(active)
 )
 SELECT id FROM used
