@@ -48,7 +48,7 @@ async def registry_faults(cluster: Cluster) -> None:
     await _KillTest(cluster, FAULTS).run()
 
 
-@scenario("some-registry-faults", within_s=500, settings=SETTINGS, family="registries-short", api=False)
+@scenario("some-registry-faults", within_s=900, settings=SETTINGS, family="registries-short", api=False)
 async def some_registry_faults(cluster: Cluster) -> None:
     await _KillTest(cluster, SHORT_FAULTS).run()
 
@@ -83,7 +83,7 @@ class _KillTest:
             await scene.start_servers(0)
             self._start_workers()
             async with short_leases(cluster):
-                await cluster.until_empty("every credit was retired", UNFINISHED, 240)
+                await cluster.until_empty("every credit was retired", UNFINISHED, 600)
             await self._compare(scene)
 
     async def _inject(self, scene: RegistryScene) -> None:
