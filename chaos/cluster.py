@@ -36,7 +36,7 @@ SHORT_TIMES: Mapping[str, object] = {
     "webhook_lease_s": "3",
     "worker_poll_s": "0.2",
 }
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 120.0
 APPEND_AT_ONCE = 2_000
 
 

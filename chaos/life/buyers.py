@@ -162,14 +162,15 @@ async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[
         while True:
             # Errors are expected while PostgreSQL is stopped.
             with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await cluster.fetch(SHORTEN_INVOICE_LEASES, INVOICE_LEASE - shorter)
-                await cluster.fetch(SHORTEN_MAIL_LEASES, MAIL_LEASE - shorter)
-                await cluster.fetch(SHORTEN_ORDER_MAIL_LEASES, ORDER_MAIL_LEASE - shorter)
-                await cluster.fetch(SHORTEN_GROUP_LEASES, GROUP_LEASE - shorter)
-                await cluster.fetch(SHORTEN_CREDIT_NOTE_LEASES, CREDIT_NOTE_LEASE - shorter)
-                await cluster.fetch(
-                    SHORTEN_REGISTRY_LEASES, REGISTRY_LEASE - shorter, REGISTRY_LEASE + shorter, RESEND_AFTER
-                )
+                async with cluster.connection() as connection:
+                    await connection.execute(SHORTEN_INVOICE_LEASES, INVOICE_LEASE - shorter)
+                    await connection.execute(SHORTEN_MAIL_LEASES, MAIL_LEASE - shorter)
+                    await connection.execute(SHORTEN_ORDER_MAIL_LEASES, ORDER_MAIL_LEASE - shorter)
+                    await connection.execute(SHORTEN_GROUP_LEASES, GROUP_LEASE - shorter)
+                    await connection.execute(SHORTEN_CREDIT_NOTE_LEASES, CREDIT_NOTE_LEASE - shorter)
+                    await connection.execute(
+                        SHORTEN_REGISTRY_LEASES, REGISTRY_LEASE - shorter, REGISTRY_LEASE + shorter, RESEND_AFTER
+                    )
             await asyncio.sleep(0.25)
 
     task = asyncio.create_task(shorten())

@@ -90,7 +90,7 @@ class _KillTest:
         """Until there were enough faults of all kinds together."""
         while True:
             self._start_workers()
-            counts = scene.counts
+            counts = scene.count()
             for kind, fault in self._of_network.items():
                 fault.count = counts[kind]
             total = counts.total() + self._kills + self._stopped.count
@@ -102,7 +102,7 @@ class _KillTest:
             elif total >= self._faults:
                 return
             else:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
 
     def _start_workers(self) -> None:
         """Like a supervisor: also those that found no database when they started."""
@@ -132,7 +132,7 @@ class _KillTest:
         retired = await scene.compare()
         paused = await cluster.fetch(PAUSED)
         cluster.require(not paused, f"lots are paused: {[row[0] for row in paused[:3]]}")
-        total = scene.counts.total() + self._kills + self._stopped.count
+        total = scene.count().total() + self._kills + self._stopped.count
         units = ", ".join(f"{count} of {account}" for account, count in retired.items())
         cluster.notes.append(f"{total} faults, {self._kills} SIGKILL, {len(cluster.placed)} orders, {WORKERS} workers")
         cluster.notes.append(f"units retired: {units}")
@@ -146,7 +146,7 @@ class _KillTest:
             while True:
                 with contextlib.suppress(*_UNREACHABLE):
                     await self._cluster.execute(LOOK_NOW)
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(1)
 
         task = asyncio.create_task(look())
         try:
@@ -161,4 +161,4 @@ async def _buy(cluster: Cluster, scene: RegistryScene) -> None:
         with contextlib.suppress(*_UNREACHABLE):
             missing = AHEAD - await cluster.fetchval(OPEN_ORDERS)
         await scene.buy(max(0, missing))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)

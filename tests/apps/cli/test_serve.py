@@ -10,6 +10,7 @@ import stat
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_the_demo_keeps_its_orders_across_restarts(service: Service) -> None:
     again = _run_printed_curl(printed)
     assert again["id"] == order["id"], "repeated, it returns the same order"
     order = _until_complete(service)
+    assert _retired_within(service) <= timedelta(seconds=5), "the simulated registry retires at once"
     assert service.get("/docs/try/")[0] == 200
 
     # Commands use the running database and do not stop it.
@@ -128,6 +130,13 @@ def _until_complete(service: Service) -> dict[str, Any]:
 
     wait_until(lambda: read()["status"] == "complete", 30, "the order is complete")
     return read()
+
+
+def _retired_within(service: Service) -> timedelta:
+    """From the allocation of the order's credits to its completion."""
+    events = json.loads(service.get("/v1/events?order=asc")[1])["data"]
+    times = {each["event_type"]: datetime.fromisoformat(each["sequence"]) for each in events}
+    return times["order.completed"] - times["order.retiring"]
 
 
 def test_children_stop_with_a_killed_parent_and_the_next_start_works(service: Service) -> None:

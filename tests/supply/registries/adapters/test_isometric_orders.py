@@ -27,8 +27,13 @@ def port() -> int:
 
 
 @pytest.fixture
-def settings(settings: Settings, port: int) -> Settings:
-    return replace(settings_for(settings, f"http://127.0.0.1:{port}"), registry_batch_s=0)
+def batch_s() -> int:
+    return 0
+
+
+@pytest.fixture
+def settings(settings: Settings, port: int, batch_s: int) -> Settings:
+    return replace(settings_for(settings, f"http://127.0.0.1:{port}"), registry_batch_s=batch_s)
 
 
 @pytest.fixture
@@ -102,6 +107,27 @@ async def test_what_the_network_does_is_found_out(live: Shop, isometric: Isometr
         live.clock.advance(minutes=1)
     assert await live.statuses(order) == ["complete"]
     assert await live.fetchval("SELECT count(*) FROM simulated_retirements") == 1
+
+
+@pytest.mark.parametrize("batch_s", [Settings().registry_batch_s])
+async def test_95_of_100_orders_are_retired_within_three_minutes(live: Shop, isometric: IsometricServer) -> None:
+    """Each in another name, all of one batch, which is used by one request at a time; one of ten answers is lost."""
+    await sell(live)
+    await isometric.deposit(SERIAL)
+    await look(live)
+    isometric.network.script["POST"] += [Fault.ANSWER_LOST if number % 10 == 3 else None for number in range(20)]
+    for number in range(20):
+        await live.buy(await live.account(f"Customer {number}"), 3000, "oil")
+        await live.work()
+        live.clock.advance(seconds=10)
+    for _ in range(12):
+        await live.work()
+        live.clock.advance(seconds=20)
+    rows = await live.fetch("SELECT extract(epoch FROM retired_at - opened_at) AS waited_s FROM parcels")
+    waited = sorted(float(row["waited_s"] or "inf") for row in rows)
+    assert len(waited) == 20
+    assert waited[0] >= 60, "requests of one beneficiary wait to be merged"
+    assert waited[len(waited) * 95 // 100] <= 180
 
 
 async def test_work_of_before_the_connection_stays_on_the_desk(live: Shop, isometric: IsometricServer) -> None:
