@@ -145,8 +145,10 @@ WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::inte
 # failed several times.
 SHORTEN_REGISTRY_LEASES = """
 UPDATE registry_instructions SET next_attempt_at = clock_timestamp(), sent_at = sent_at - $3::interval
-WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
-   OR next_attempt_at > clock_timestamp() + $2::interval
+WHERE id IN (SELECT id FROM registry_instructions
+             WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
+                OR next_attempt_at > clock_timestamp() + $2::interval
+             FOR UPDATE SKIP LOCKED)
 """
 
 

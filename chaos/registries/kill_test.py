@@ -35,7 +35,10 @@ FROM registry_instructions WHERE closed_at IS NULL
 OPEN_ORDERS = "SELECT count(*) FROM orders WHERE status <> 'complete'"
 PAUSED = "SELECT format('lot %s: %s', id, pause_reason) FROM lots WHERE paused_at IS NOT NULL"
 # A registry that fails is asked again at once, not after a minute.
-LOOK_NOW = "UPDATE registry_accounts SET next_look_at = '-infinity', stopped_at = NULL, failures = 0"
+LOOK_NOW = """
+UPDATE registry_accounts SET next_look_at = '-infinity', stopped_at = NULL, failures = 0
+WHERE id IN (SELECT id FROM registry_accounts FOR UPDATE SKIP LOCKED)
+"""
 CONNECTED = "SELECT count(*) = $1 FROM lots WHERE mode = 'live' AND registry_account IN ('isometric', 'puro')"
 COMPARED = "SELECT bool_and(looked_at > $1) FROM registry_accounts"
 NOW = "SELECT clock_timestamp()"
