@@ -22,6 +22,8 @@ class SentBeforeCommit(Client):
 class EveryRefusalIsFinal(Client):
     """Rule 3 is broken: a refusal is believed although another copy may be on its way."""
 
+    late_share = 0.4
+
     def answered(self, row: Row, answer: Answer, *, by_request: bool) -> RequestProgress:
         final = replace(answer, is_final=True)
         return rules.answered(replace(row.progress, in_doubt=1), final, by_request=by_request)
