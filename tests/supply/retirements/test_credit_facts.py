@@ -1,7 +1,6 @@
 """What is known of credits is fixed when an order gets them: later edits of the catalogue change nothing."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -12,7 +11,6 @@ from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.orders.model import Order
 from tonne.supply.certificates.credentials.credential import compose_credential
-from tonne.supply.certificates.packs.tables import PackTables
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.certificates.store import find_certificate
 from tonne.supply.transparency.statements import certificate_facts
@@ -209,55 +207,3 @@ async def test_facts_without_source_or_date_are_refused(live: Shop, lines: Any, 
     with pytest.raises(SheetInvalid) as raised:
         await live.import_files(lines)
     assert says in "\n".join(map(str, raised.value.errors))
-
-
-def test_packs_report_what_the_certificates_state() -> None:
-    line = {
-        "registry": "Verra",
-        "project_id": "A",
-        "project_name": "A",
-        "country": "Czech Republic",
-        "project_type": "X",
-        "methodology": "VM1",
-        "vintage": "2020",
-        "serial_range": "S",
-        "retired_on": "2026-01-01",
-        "retirement_url": None,
-        "shared": None,
-        "quantity": "10",
-        "facts": STATED,
-    }
-    adjusted = {**STATED, "mechanism": {"value": "removal"}, "article_6": {"value": "adjusted"}}
-    adjusted.pop("removal_percent")
-    record = {
-        "number": "N",
-        "mode": "live",
-        "order_id": "o",
-        "issued_at": datetime.now(UTC).isoformat(),
-        "beneficiary": "B",
-        "issuer": "I",
-        "total_quantity": "30",
-        "verification_url": "u",
-        "lines": [line, {**line, "facts": adjusted}, {**line, "facts": None, "country": "Kenya"}],
-    }
-    tables = PackTables()
-    tables.add(msgspec.convert(record, CertificateRecord))
-    rows = [row.split(",")[:2] for row in tables.esrs_e1_7().decode().splitlines()[1:]]
-    assert dict(rows) == {
-        "Total (tCO2eq)": "30",
-        "From removal projects": "14",
-        "of which biogenic sinks": "14",
-        "of which technological sinks": "0",
-        "of which hybrid sinks": "0",
-        "of which sinks that are not recorded": "0",
-        "From reduction projects": "6",
-        "Quality standard: Verra": "30",
-        "From projects in the European Union": "20",
-        "With a corresponding adjustment": "10",
-        "Corresponding adjustment not recorded": "10",
-        "Removal or reduction not recorded": "10",
-    }
-    disclosed = tables.ab_1305().decode()
-    assert "for you to state,Example Audit" in disclosed
-    assert "for you to state,not recorded" in disclosed
-    assert "icvcm_ccp (Registry, 2026-02-03); corsia_first_scope (ICAO, 2026-02-04)" in tables.serials().decode()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tonne_verify.monitor import AuditOptions
 from tonne_verify.report import ExitCode
-from tonne_verify.run import VerifyOptions, run_audit, run_trust, run_verify, run_witness
+from tonne_verify.run import VerifyOptions, run_audit, run_pack, run_trust, run_verify, run_witness
 from tonne_verify.trust import own_policy
 
 CODES = """\
@@ -17,7 +17,8 @@ exit codes: 0 proven, 1 false, 2 unreadable or wrong usage, 3 not proven, 4 a te
 EPILOG = f"""\
 {CODES}
 `tonne-verify trust --help` explains how to name witnesses that you trust, `tonne-verify audit --help` how to watch the
-log of a seller, `tonne-verify witness --help` how to be a witness.
+log of a seller, `tonne-verify pack --help` how to check the tables of an audit pack, `tonne-verify witness --help` how
+to be a witness.
 """
 POLICY = (
     "whom you trust: logs, witnesses and a quorum (c2sp.org/tlog-policy); otherwise whom you named with `trust add`"
@@ -26,7 +27,7 @@ POLICY = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"audit": _audit, "trust": _trust, "witness": _witness}
+    commands = {"audit": _audit, "pack": _pack, "trust": _trust, "witness": _witness}
     if given and given[0] in commands:
         return commands[given[0]](given[1:])
     return _verify(given)
@@ -74,6 +75,19 @@ def _verify(given: Sequence[str]) -> ExitCode:
         ),
         print,
     )
+
+
+def _pack(given: Sequence[str]) -> ExitCode:
+    parser = _parser(
+        "tonne-verify pack",
+        "Compute every figure in the tables of an audit pack again, from the certificates in it. Nothing is sent.",
+        "Of the certificates it checks only who signed them: verify the same file with `tonne-verify FILE`, too.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="the ZIP file")
+    parser.add_argument("--issuer", required=True, type=Path, help="the seller's public keys: tonne-issuer.json")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(given)
+    return run_pack(options.file, options.issuer, print, as_json=options.json)
 
 
 def _trust(given: Sequence[str]) -> ExitCode:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tonne_verify.errors import NotProven
+from tonne_verify.pack_tables import PACK_FILE
 from tonne_verify.pdf import MAX_PDF_SIZE
 
 # Other files of a folder or a pack, such as tables, are no certificates.
@@ -21,7 +22,7 @@ Read = Callable[[], bytes]
 def list_files(path: Path) -> Iterator[tuple[str, Read]]:
     """The names of the files at a path, and how to read each. Reading raises NotProven."""
     if path.is_dir():
-        found = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
+        found = sorted(each for each in path.rglob("*") if _may_be_certificate(each) and each.is_file())
         yield from _listed(path, [(str(each), partial(read_bytes, each)) for each in found])
     elif zipfile.is_zipfile(path) and path.suffix.lower() not in SUFFIXES:
         yield from _listed(path, _members(path))
@@ -35,18 +36,31 @@ def _listed(path: Path, found: list[tuple[str, Read]]) -> list[tuple[str, Read]]
     return found
 
 
+def _may_be_certificate(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.name != PACK_FILE
+
+
 def _members(path: Path) -> list[tuple[str, Read]]:
     try:
+        names = [each for each in list_names(path) if _may_be_certificate(Path(each))]
+    except NotProven as error:
+        return [(str(path), partial(_refuse, str(error)))]
+    return [(f"{path}/{name}", partial(read_member, path, name)) for name in names]
+
+
+def list_names(path: Path) -> list[str]:
+    """The files in a ZIP file. Raises NotProven."""
+    try:
         with zipfile.ZipFile(path) as archive:
-            names = [each.filename for each in archive.infolist() if Path(each.filename).suffix.lower() in SUFFIXES]
+            names = [each.filename for each in archive.infolist() if not each.is_dir()]
     except (zipfile.BadZipFile, OSError, UnicodeDecodeError):
-        return [(str(path), partial(_refuse, f"{path} is a damaged ZIP file."))]
+        raise NotProven(f"{path} is a damaged ZIP file.") from None
     if len(set(names)) != len(names):
-        return [(str(path), partial(_refuse, f"{path} has two files with one name."))]
-    return [(f"{path}/{name}", partial(_read_member, path, name)) for name in sorted(names)]
+        raise NotProven(f"{path} has two files with one name.")
+    return sorted(names)
 
 
-def _read_member(path: Path, name: str) -> bytes:
+def read_member(path: Path, name: str) -> bytes:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(name) as file:
             data = file.read(MAX_PDF_SIZE + 1)

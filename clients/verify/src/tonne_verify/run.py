@@ -15,6 +15,7 @@ from tonne_verify.forks import find_forks, keep_fork
 from tonne_verify.issuer import CredentialKey, DocumentCertificate, Issuer, IssuerLog
 from tonne_verify.ledger import Ledger
 from tonne_verify.monitor import AuditOptions, audit
+from tonne_verify.pack import PACK_RESULTS, check_pack
 from tonne_verify.policy import Policy
 from tonne_verify.report import ExitCode, Report, Results, Verdict
 from tonne_verify.timeline import MAX_DELAY
@@ -71,6 +72,20 @@ def run_audit(url: str, options: AuditOptions, echo: Echo, *, as_json: bool = Fa
         echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
     else:
         for line in report.lines(AUDIT_RESULTS):
+            echo(printable(line))
+    return report.exit_code
+
+
+def run_pack(path: Path, issuer: Path, echo: Echo, *, as_json: bool = False) -> ExitCode:
+    silence_libraries()
+    try:
+        report = check_pack(path, Issuer.parse(read_bytes(issuer)))
+    except NotProven as error:
+        report = Report(str(path), unreadable=str(error))
+    if as_json:
+        echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+    else:
+        for line in report.lines(PACK_RESULTS):
             echo(printable(line))
     return report.exit_code
 

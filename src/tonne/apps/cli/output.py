@@ -49,9 +49,9 @@ import click
 import msgspec
 
 from tonne.apps.cli.table import Cell, layout, printable
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import to_wire
+from tonne_verify.formulas import escape_formula
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.events.audit.store import StoredEntry
 from tonne.platform.values.context import Actor, ActorKind, Mode, same_named, to_wire
 from tonne.selling.users.names import find_operators
+from tonne_verify.formulas import escape_formula
 
 MAX_VALUE = 200
 _OPERATOR = "Operator"

@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from tonne.apps.lookup.find_orders import FoundOrder, ListedOrders
 from tonne.platform.documents.sheets.csv_text import csv_text
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.route import Response
 from tonne.platform.values.amounts import format_money, format_tonnes
 from tonne.platform.values.context import to_wire
 from tonne.platform.values.paging import START, Position
 from tonne.selling.accounts.directory import Names
+from tonne_verify.formulas import escape_formula
 
 CSV = b"text/csv; charset=utf-8"
 # Rows per query. Between two of them no connection is held: slow readers block nobody.

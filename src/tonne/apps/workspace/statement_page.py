@@ -19,12 +19,12 @@ from tonne.money.accounting.reports.organisation_documents import find_card_paym
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_text import csv_text
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.fair_share import FairShare
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response
 from tonne.platform.process.cost import give_place_back
 from tonne.selling.users.model import Right
+from tonne_verify.formulas import escape_formula
 
 PAGE = 30
 # Entries of each currency that the page lists. The CSV file has all.

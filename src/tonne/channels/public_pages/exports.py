@@ -21,7 +21,6 @@ from tonne.channels.public_pages.figures.read_figures import PageFigures, ReadFi
 from tonne.channels.public_pages.model import PageSection, SustainabilityPage
 from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.documents.sheets.csv_text import csv_text
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Request, Response
@@ -37,6 +36,7 @@ from tonne.platform.web.visitor import VisitorLanguage, visitor_language
 from tonne.selling.catalogue.model import Catalogue
 from tonne.supply.certificates.pdf import qr_code
 from tonne.supply.certificates.record import CertificateRecord
+from tonne_verify.formulas import escape_formula
 
 TEMPLATE = Path(__file__).parent / "templates" / "summary.typ"
 MAX_PROJECTS = 24

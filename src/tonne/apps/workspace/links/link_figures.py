@@ -17,7 +17,6 @@ from tonne.apps.workspace.accounts_of_viewer import require_chosen, require_link
 from tonne.channels.checkout.link_counts.count_store import LinkTotals, ListedDay, list_export
 from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.csv_text import csv_text
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response
@@ -27,6 +26,7 @@ from tonne.platform.web import visitor
 from tonne.platform.web.charts import NestedChart, nested_chart
 from tonne.selling.accounts.model import Account
 from tonne.selling.users.model import Right
+from tonne_verify.formulas import escape_formula
 
 DAYS = 30
 MONTHS = 12

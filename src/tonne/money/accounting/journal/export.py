@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import date
 
 from tonne.money.accounting.journal.model import TAX_ACCOUNTS, JournalEntry, LedgerAccount, Posting
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money
+from tonne_verify.formulas import escape_formula
 
 CSV_HEAD = (
     *("date", "entry", "kind", "account", "tax_code", "currency", "debit", "credit"),

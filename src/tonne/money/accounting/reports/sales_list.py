@@ -10,10 +10,10 @@ import msgspec
 from tonne.money.invoices.documents.record import CreditNoteRecord, HomeTax, InvoiceBuyer, InvoiceRecord, InvoiceTax
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_text import csv_text
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_money
 from tonne.platform.values.context import Mode
 from tonne.platform.values.tax_codes import NO_TAX_CODE
+from tonne_verify.formulas import escape_formula
 
 # Documents per round trip: bounds the memory of an export.
 BATCH = 500

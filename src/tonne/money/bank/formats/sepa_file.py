@@ -10,10 +10,10 @@ from lxml import etree
 from msgspec import Struct
 from sepaxml import SepaTransfer
 
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.bank_accounts import OwnAccount
 from tonne.platform.values.amounts import format_money
+from tonne_verify.formulas import escape_formula
 
 SEPA_CURRENCY = "EUR"
 _SCHEMA = "pain.001.001.03"

@@ -1,33 +1,39 @@
 """Audit packs: a request for one, and a job that makes them and deletes those that have expired."""
 
+import json
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
+import msgspec
 import structlog
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.audit import record as audit
-from tonne.platform.values.context import By, Clock, Mode, Scope, Tenant, new_id
+from tonne.platform.values.context import By, Clock, Scope, Tenant, new_id
+from tonne.platform.values.countries import EU_COUNTRIES
 from tonne.selling.accounts.store import lock_organisation_mode
+from tonne.selling.catalogue.countries import country_code
 from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.packs import model, store
 from tonne.supply.certificates.packs.model import MOST_CERTIFICATES, AuditPack
 from tonne.supply.certificates.packs.store import count_waiting, delete_pack, insert_pack, list_numbers
-from tonne.supply.certificates.packs.tables import PackTables
+from tonne_verify.pack_tables import CURRENT, PACK_FILE, PACK_FORMAT, PREVIOUS, PackTables
 
+Add = Callable[[dict[str, Any]], None]
 MOST_WAITING = 3
 KEPT = timedelta(days=7)
 
 
 async def request_pack(tx: Connection, tenant: Tenant, days: tuple[date, date], *, by: By) -> model.AuditPack:
     """`days` are the first and the last day of issue."""
-    found = await list_numbers(tx, tenant, days, limit=model.MOST_CERTIFICATES + 1)
-    if not found:
+    periods = (days, model.previous_year(days))
+    found = [await list_numbers(tx, tenant, each, limit=model.MOST_CERTIFICATES + 1) for each in periods]
+    if not found[0]:
         raise model.PackEmpty(field="first_day")
-    if len(found) > model.MOST_CERTIFICATES:
+    if max(map(len, found)) > model.MOST_CERTIFICATES:
         raise model.PackTooLarge(field="last_day")
     await lock_organisation_mode(tx, Scope(tenant.organisation_id, "", tenant.mode))
     if await count_waiting(tx, tenant) >= MOST_WAITING:
@@ -92,28 +98,43 @@ class MakeAuditPacks:
         return True
 
     async def _make(self, pack: AuditPack) -> None:
-        tenant, days = Tenant(pack.organisation_id, pack.mode), (pack.first_day, pack.last_day)
+        tenant, tables = Tenant(pack.organisation_id, pack.mode), PackTables(_is_eu)
         async with self._database.connection() as connection:
-            numbers = await store.list_numbers(connection, tenant, days, limit=MOST_CERTIFICATES)
-            tables = PackTables()
+            periods = [
+                (folder, add, await store.list_numbers(connection, tenant, days, limit=MOST_CERTIFICATES))
+                for folder, add, days in (
+                    (CURRENT, tables.add, (pack.first_day, pack.last_day)),
+                    (PREVIOUS, tables.add_previous, pack.previous_days),
+                )
+            ]
+        batches = [
+            (folder, add, numbers[start : start + BATCH])
+            for folder, add, numbers in periods
+            for start in range(0, len(numbers), BATCH)
+        ]
+        total, done, current = sum(len(numbers) for _, _, numbers in periods), 0, 0
         with tempfile.TemporaryFile() as file:
-            done = 0
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for start in range(0, len(numbers), BATCH):
+                for folder, add, numbers in batches:
                     async with self._database.connection() as connection:
-                        if not await store.note_progress(connection, pack, start, len(numbers), LEASE):
+                        if not await store.note_progress(connection, pack, done, total, LEASE):
                             return
-                    done += await self._add_batch(archive, tables, pack, numbers[start : start + BATCH])
-                _add_tables(archive, tables, pack, done)
-            await self._store(pack, file, done)
+                    added = await self._add_batch(archive, folder, add, tenant, numbers)
+                    done, current = done + len(numbers), current + (added if folder == CURRENT else 0)
+                async with self._database.connection() as connection:
+                    planned = await store.list_planned(connection, tenant)
+                about = _about(pack, self._clock().date())
+                for name, content in {**tables.files(about, planned), PACK_FILE: json.dumps(about).encode()}.items():
+                    archive.writestr(name, content)
+            await self._store(pack, file, current)
 
     async def _add_batch(
-        self, archive: zipfile.ZipFile, tables: PackTables, pack: AuditPack, numbers: list[str]
+        self, archive: zipfile.ZipFile, folder: str, add: Add, tenant: Tenant, numbers: list[str]
     ) -> int:
-        records = await self._database.run(store.list_records, Tenant(pack.organisation_id, pack.mode), numbers)
+        records = await self._database.run(store.list_records, tenant, numbers)
         for record in records:
-            archive.writestr(f"certificates/{record.number}.pdf", await self._certificates.render(record))
-            tables.add(record)
+            archive.writestr(f"{folder}/{record.number}.pdf", await self._certificates.render(record))
+            add(msgspec.to_builtins(record))
         return len(records)
 
     async def _store(self, pack: AuditPack, file: IO[bytes], done: int) -> None:
@@ -127,32 +148,23 @@ class MakeAuditPacks:
         _log.info("audit_pack_made", pack_id=pack.id, certificates=done, bytes=size)
 
 
+def _is_eu(country: str) -> bool:
+    return country_code(country) in EU_COUNTRIES
+
+
 def _parts(file: IO[bytes]) -> Iterator[bytes]:
     while content := file.read(PART_BYTES):
         yield content
 
 
-def _add_tables(archive: zipfile.ZipFile, tables: PackTables, pack: AuditPack, done: int) -> None:
-    archive.writestr("serial-numbers.csv", tables.serials())
-    archive.writestr("california-ab-1305.csv", tables.ab_1305())
-    archive.writestr("esrs-e1-7.csv", tables.esrs_e1_7())
-    archive.writestr(
-        "README.txt", _READ_ME.format(pack=pack, done=done, tonnes=tables.tonnes, test=_TEST_NOTE[pack.mode])
-    )
-
-
-_TEST_NOTE = {Mode.LIVE: "", Mode.TEST: "\nTEST MODE: nothing in this file was retired.\n"}
-_READ_ME = """Audit pack
-{test}
-Certificates issued from {pack.first_day} to {pack.last_day} (days in UTC): {done}, {tonnes} t of CO2 equivalent.
-Certificates that were replaced or withdrawn are not included.
-
-certificates/            one PDF per certificate; the address printed on it verifies it
-serial-numbers.csv       every line of every certificate: registry, project, vintage, serial numbers, tonnes,
-                         date and page of the retirement
-california-ab-1305.csv   per project, in the form of California AB 1305 (Health and Safety Code 44475.1)
-esrs-e1-7.csv            credits cancelled, in the form of ESRS E1-7
-
-All files are UTF-8. Amounts are exact, in tonnes. "not recorded" marks what this service does not know: complete it
-before you publish. The tables describe the credits; whether and how you may claim them is for you and your auditor.
-"""
+def _about(pack: AuditPack, made_on: date) -> dict[str, str]:
+    previous = pack.previous_days
+    return {
+        "format": PACK_FORMAT,
+        "mode": str(pack.mode),
+        "first_day": str(pack.first_day),
+        "last_day": str(pack.last_day),
+        "previous_first_day": str(previous[0]),
+        "previous_last_day": str(previous[1]),
+        "made_on": str(made_on),
+    }

@@ -1,5 +1,6 @@
 """Audit packs: the certificates of a period in one file."""
 
+from calendar import monthrange
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -33,18 +34,37 @@ class AuditPack(Struct, frozen=True):
     expires_at: datetime
 
     @property
+    def previous_days(self) -> tuple[date, date]:
+        return previous_year((self.first_day, self.last_day))
+
+    @property
     def file_name(self) -> str:
         test = "-test" if self.mode is Mode.TEST else ""
         return f"audit-pack{test}-{self.first_day}-{self.last_day}.zip"
 
 
+def previous_year(days: tuple[date, date]) -> tuple[date, date]:
+    """The same period a year before, with which reports compare it. The end of a month stays the end of a month."""
+    first, last = days
+    is_end = last.day == monthrange(last.year, last.month)[1]
+    return _year_before(first, first.day), _year_before(last, 31 if is_end else last.day)
+
+
+def _year_before(day: date, number: int) -> date:
+    year = max(day.year - 1, 1)
+    return date(year, day.month, min(number, monthrange(year, day.month)[1]))
+
+
 class PackTooLarge(TonneError, kind=Kind.INVALID, code="audit_pack_too_large"):
-    """The period of an audit pack has more than 5,000 certificates.
+    """The period of an audit pack, or the same one a year before, has more than 5,000 certificates.
 
     Choose a shorter period.
     """
 
-    message = f"This period has more than {MOST_CERTIFICATES:,} certificates. Choose a shorter one."
+    message = (
+        f"This period, or the same one a year before, has more than {MOST_CERTIFICATES:,} certificates. Choose a "
+        "shorter one."
+    )
 
 
 class PackEmpty(TonneError, kind=Kind.INVALID, code="audit_pack_empty"):

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from tonne.platform.db.database import Connection, optional, parameters_of, value_of, value_or_none
+from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import Scope, Tenant
 from tonne.supply.certificates.packs.model import AuditPack
 from tonne.supply.certificates.record import CertificateRecord, decode_record
+from tonne_verify.pack_tables import PlannedOrder
 
 _COLUMNS = (
     "organisation_id, mode, id, first_day, last_day, status, done, total, bytes, failures, created_at, expires_at"
@@ -37,6 +39,18 @@ async def list_records(connection: Connection, tenant: Tenant, numbers: Sequence
     """A certificate that was replaced meanwhile is left out."""
     rows = await connection.fetch(LIST_RECORDS, *tenant, numbers)
     return [decode_record(row["record"]) for row in rows]
+
+
+LIST_PLANNED = """
+SELECT id AS "order", status, quantity_grams FROM orders
+WHERE organisation_id = $1 AND mode = $2 AND status IN ('paid', 'retiring') ORDER BY created_at, id
+"""
+
+
+async def list_planned(connection: Connection, tenant: Tenant) -> list[PlannedOrder]:
+    """Orders whose credits are paid for, or on credit, and not certified yet."""
+    rows = await connection.fetch(LIST_PLANNED, *tenant)
+    return [PlannedOrder(row["order"], row["status"], format_tonnes(row["quantity_grams"])) for row in rows]
 
 
 COUNT_WAITING = """

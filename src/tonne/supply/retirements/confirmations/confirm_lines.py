@@ -10,7 +10,6 @@ from msgspec import Struct, field
 
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import SheetInvalid, quoted
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import SheetFile, read_sheet
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import RegistryPage
@@ -27,6 +26,7 @@ from tonne.supply.stock.parcels import parcel_store
 from tonne.supply.stock.parcels.confirm_retirements import Confirmation, confirm_retirements_any_account
 from tonne.supply.stock.parcels.parcel_book import BookedParcel, ParcelBook, SerialsRefused
 from tonne.supply.stock.serial_runs import SerialRun, cut_run
+from tonne_verify.formulas import escape_formula
 from tonne_verify.serials.units import SerialError
 
 

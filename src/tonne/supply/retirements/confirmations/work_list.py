@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from tonne.platform.db.database import Connection
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import MAX_ROWS
 from tonne.platform.events.audit import record as audit
 from tonne.platform.process.progress import progress
@@ -21,6 +20,7 @@ from tonne.platform.values.amounts import format_tonnes
 from tonne.platform.values.context import By, Mode, replace, to_wire
 from tonne.supply.stock.parcels import exported_parcels
 from tonne.supply.stock.serial_runs import MAX_RUNS, Numbers, format_runs, join_runs
+from tonne_verify.formulas import escape_formula
 from tonne_verify.serials.parse import stored_units
 from tonne_verify.serials.units import UnitRange, show
 

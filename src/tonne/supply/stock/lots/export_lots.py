@@ -4,9 +4,9 @@ import csv
 import io
 from collections.abc import Iterable
 
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.values.amounts import format_tonnes
 from tonne.supply.stock.lots.lot_store import ListedLot
+from tonne_verify.formulas import escape_formula
 
 # The columns of lots.csv.
 LOT_COLUMNS = (

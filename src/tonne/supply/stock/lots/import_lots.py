@@ -19,7 +19,6 @@ import msgspec
 
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.columns import RowError, SheetInvalid, quoted
-from tonne.platform.documents.sheets.formulas import escape_formula
 from tonne.platform.documents.sheets.read_sheet import RowChanges, Sheet, SheetFile, read_sheet
 from tonne.platform.events.audit.record import record_all
 from tonne.platform.process.progress import progress
@@ -49,6 +48,7 @@ from tonne.supply.stock.lots.lots import (
     save_lots,
 )
 from tonne.supply.stock.lots.public_exports import ExportRequest, convert_export, is_lots_file, read_header
+from tonne_verify.formulas import escape_formula
 from tonne_verify.serials.units import UnitRange
 
 _REMEDY = "a serial number can be sold only once, so correct the numbers or delete the line."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonne.platform.documents.sheets.formulas import escape_formula
+from tonne_verify.formulas import escape_formula
 
 FORMULAS = (
     *("=1", "+1+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\tplain", "\rplain", "\nplain"),
