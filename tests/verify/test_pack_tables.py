@@ -7,7 +7,7 @@ from typing import Any
 from tonne.platform.values.countries import EU_COUNTRIES
 from tonne.selling.catalogue import countries
 from tonne_verify.pack import is_in_eu
-from tonne_verify.pack_tables import PackTables, PlannedOrder
+from tonne_verify.pack_tables import PackTables, PlannedOrder, old_months
 
 SOURCE = {"source": "Registry", "as_of": "2026-02-03"}
 MIXED = {
@@ -116,3 +116,8 @@ def test_the_countries_of_the_eu_are_those_of_the_one_list() -> None:
     codes = countries._codes()
     assert [name for name in codes if is_in_eu(name) != (codes[name] in EU_COUNTRIES)] == []
     assert not is_in_eu("Atlantis")
+
+
+def test_a_rating_is_old_after_24_months() -> None:
+    dates = ("2024-03-01", "2024-02-29", "2024-02-01", "2023-01-31", "2026-03-01")
+    assert [old_months(each, "2026-03-01T09:00:00Z") for each in dates] == [0, 24, 25, 37, 0]

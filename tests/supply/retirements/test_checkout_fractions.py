@@ -185,3 +185,18 @@ def test_every_gram_of_a_unit_is_assigned_once(purchases: list[tuple[int, bool, 
                     parcel.status, parcel.retired_on = ParcelStatus.RETIRED, MARCH.date()
         rooms = sum(parcel.room_grams for parcel in parcels.values())
         assert lot.allocated_grams == assigned + rooms == sum(parcel.quantity_grams for parcel in parcels.values())
+
+
+async def test_a_registry_with_an_api_is_expected_to_retire_within_a_day(trial: Shop) -> None:
+    await trial.sell("wind", {"A": 1})
+    await trial.supply("A", 2020, 10)
+    order = await trial.buy(await trial.account("Ada"), 2 * TONNE, "wind")
+    await trial.run_jobs(trial.services.allocate_orders)
+    by = (await expected(trial, order)).by
+    assert by is not None
+    assert by.date() == (MARCH + timedelta(days=1)).date()
+    # It refuses, and a person has to do it.
+    async with trial.database.transaction() as tx:
+        await tx.execute("UPDATE parcels SET desk_note = 'refused' WHERE mode = 'test' AND status = 'to_retire'")
+    at_desk = timedelta(days=trial.settings.retirement_days - 1)
+    assert (await expected(trial, order)).by == by + at_desk

@@ -3,25 +3,31 @@
 import json
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
+from tests.channels.public_pages.certificates import show_page
 from tests.supply.retirements.shop import TONNE, Shop
+from tests.verify.test_pack_tables import ABOUT
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.orders.model import Order
-from tonne.supply.certificates.credentials.credential import compose_credential
+from tonne.supply.certificates.proofs.statement_source import read_stated_rows
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.certificates.store import find_certificate
-from tonne.supply.transparency.statements import certificate_facts
+from tonne.supply.transparency.statements import WaitingStatement
 from tonne_verify.canonical import canonical_json
+from tonne_verify.openings import StatementKind
+from tonne_verify.pack import is_in_eu
+from tonne_verify.pack_tables import PackTables
 
 PROJECT = (
     "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams,registry_url,"
     "methodology_version,sink,durability_years,reversible,buffer,ratings,verifying_body,verified_on,facts_source,facts_as_of"
 )
 FIRST = (
-    "2.1,biogenic,100,true,true,Example Ratings ; AA ; 2026-01-31 ; https://ratings.example/a,Example Audit,2025-12-01,"
+    "2.1,biogenic,100,true,true,Example Ratings ; AA ; 2024-01-31 ; https://ratings.example/a,Example Audit,2025-12-01,"
     "Project description,2026-01-02"
 )
 LOT = (
@@ -44,7 +50,7 @@ STATED: dict[str, Any] = {
     ],
     "article_6": {"value": "authorised", "uses": ["international", "other"], "source": "Letter", "as_of": "2026-02-05"},
     "ratings": [
-        {"agency": "Example Ratings", "grade": "AA", "as_of": "2026-01-31", "url": "https://ratings.example/a"}
+        {"agency": "Example Ratings", "grade": "AA", "as_of": "2024-01-31", "url": "https://ratings.example/a"}
     ],
     "verifier": {"value": "Example Audit", "as_of": "2025-12-01"},
 }
@@ -114,16 +120,87 @@ async def test_facts_are_those_of_the_allocation_byte_for_byte(live: Shop) -> No
         "labels": STATED["labels"][:1],
         "article_6": {"value": "none", "source": "Letter", "as_of": "2026-02-06"},
     }
-    # What everybody reads is made of the record.
-    stored = json.loads(msgspec.json.encode(record))
-    assert certificate_facts(stored)["lines"][0]["facts"] == STATED
-    assert (
-        compose_credential(record, [], None, "https://example.org")["credentialSubject"]["lines"][0]["facts"] == STATED
-    )
-    before = await live.fetch("SELECT record FROM certificates ORDER BY number")
-    await live.import_files(project(FIRST))
-    assert await live.fetch("SELECT record FROM certificates ORDER BY number") == before
     await live.check_invariants()
+
+
+async def everything(shop: Shop, browser: httpx.AsyncClient, order: Order) -> dict[str, bytes]:
+    """All that leaves the service about a certificate."""
+    services, record = shop.services, await record_of(shop, order)
+    # Pages say whether a file was made.
+    pdf = await services.render_certificate.render(record)
+    parcels = await shop.fetch("SELECT parcel_id FROM shares WHERE order_id = $1", order.id)
+    subjects = [(StatementKind.RETIREMENT, row["parcel_id"]) for row in parcels]
+    waiting = [
+        WaitingStatement(1, shop.mode, kind, subject, 1, shop.clock.now, None)
+        for kind, subject in (*subjects, (StatementKind.ISSUED, record.number))
+    ]
+    async with shop.database.connection() as connection:
+        stated = await read_stated_rows(connection, shop.mode, waiting)
+    tables = PackTables(is_in_eu)
+    tables.add(msgspec.to_builtins(record))
+    pages = [f"/certificates/{record.number}", f"/certificates/{record.number}.json", f"/verify/{record.number}"]
+    answers = [await browser.get(each) for each in pages]
+    assert [each.status_code for each in answers] == [200, 200, 200]
+    return {
+        "pdf": pdf,
+        "credential": await services.issue_credential.issue(record),
+        "statements": repr(stated).encode(),
+        **tables.files(ABOUT, []),
+        **{page: answer.content for page, answer in zip(pages, answers, strict=True)},
+    }
+
+
+NEW_NAMES = "Our Registry,A,Renamed,Chile,Solar,AMS-I.D,removal,1000000,https://registry.verra.org/renamed"
+LATER_FACTS = (
+    "3,technological,9,false,false,Others ; C ; 2026-03-01 ; https://ratings.example/c,Nobody,2026-02-01,Us,2026-03-02"
+)
+EDITS: list[dict[FileKind, list[str]]] = [
+    {FileKind.PROJECTS: [PROJECT, f"{NEW_NAMES},{LATER_FACTS}"]},
+    {
+        FileKind.PROJECTS: [
+            f"{PROJECT},slug,description,region",
+            ",".join([NEW_NAMES, *[""] * 10, "other", "Text", "South"]),
+        ]
+    },
+    lot("ccb ; Us ; 2026-03-03", "adjusted,,Us,2026-03-04", "90"),
+    lot("", ",,,", ""),
+    {FileKind.LOTS: [f"{LOT},mechanism,verifying_body", f"{lot('')[FileKind.LOTS][1]},removal,Us"]},
+    {
+        FileKind.BUNDLES: [
+            "slug,name,description,primary_image,unit_price,enabled,position",
+            "wind,Other,New,,99,true,7",
+        ],
+        FileKind.BUNDLE_PROJECTS: ["bundle_slug,registry,registry_project_id,weight", "wind,Our Registry,A,3"],
+    },
+]
+
+
+async def test_no_edit_of_the_catalogue_changes_what_leaves_the_service(live: Shop, browser: httpx.AsyncClient) -> None:
+    """Also an edit between the allocation and the certificate."""
+    await stock(live)
+    ada = await live.account("Ada")
+    await show_page(live.services, ada)
+    order = await live.buy(ada, 2 * TONNE, "wind")
+    await live.work()
+    await live.import_files(EDITS[0])
+    await live.confirm(*await live.work_list())
+    await live.work()
+    [line] = (await record_of(live, order)).lines
+    assert (line.project_name, line.project_type, line.country, line.methodology) == (
+        *("Project A", "Wind"),
+        *("Kenya", "ACM2"),
+    )
+    assert facts_of(await record_of(live, order)) == STATED
+    before = await everything(live, browser, order)
+    assert STATED["labels"][1]["code"].encode() in before["credential"] + before["serial-numbers.csv"]
+    [page] = [content for name, content in before.items() if name.startswith("/certificates/") and b"<html" in content]
+    assert b"25 months old when the certificate was issued" in page
+    assert b"(2024-01-31, 25 months old at the issue, https://ratings.example/a)" in before["serial-numbers.csv"]
+    for edit in EDITS:
+        await live.import_files(edit)
+        after = await everything(live, browser, order)
+        assert [name for name in before if before[name] != after[name]] == []
+    assert b"Renamed" not in b"".join(before.values())
 
 
 async def test_a_lot_of_an_earlier_methodology_has_not_the_version_of_the_new_one(live: Shop) -> None:

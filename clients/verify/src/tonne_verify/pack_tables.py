@@ -196,12 +196,30 @@ def _serial_row(record: Json, line: Json) -> Sequence[str]:
         "; ".join(f"{each['code']} ({each['source']}, {each['as_of']})" for each in facts.get("labels") or ()),
         _stated(line, "article_6", ""),
         " ".join((facts.get("article_6") or {}).get("uses") or ()),
-        "; ".join(
-            f"{each['agency']}: {each['grade']} ({each['as_of']}, {each['url']})" for each in facts.get("ratings") or ()
-        ),
+        "; ".join(_rating(each, record["issued_at"]) for each in facts.get("ratings") or ()),
         _stated(line, "verifier", ""),
         (facts.get("verifier") or {}).get("as_of") or "",
     )
+
+
+# A rating that is older is shown with its age.
+RATING_MONTHS = 24
+
+
+def old_months(as_of: str, issued_at: str) -> int:
+    """How many months a rating was old when the certificate was issued; 0 unless more than 24."""
+    (year, month, day), (this_year, this_month, this_day) = (
+        map(int, each[:10].split("-")) for each in (as_of, issued_at)
+    )
+    months = (this_year - year) * 12 + this_month - month - (this_day < day)
+    is_old = months > RATING_MONTHS or (months == RATING_MONTHS and this_day != day)
+    return months if is_old else 0
+
+
+def _rating(rating: Json, issued_at: str) -> str:
+    months = old_months(rating["as_of"], issued_at)
+    age = f", {months} months old at the issue" if months else ""
+    return f"{rating['agency']}: {rating['grade']} ({rating['as_of']}{age}, {rating['url']})"
 
 
 def _disclosed(record: Json, line: Json) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from tonne.selling.orders.model import Order, OrderStatus
 
 # A worker allocates paid orders within seconds. One that is still not allocated then waits for credits.
 ALLOCATED_WITHIN = timedelta(hours=1)
+# A registry with an API retires within minutes; one that does not answer for hours is late.
+BY_GATEWAY = timedelta(days=1)
 
 
 class Awaited(StrEnum):
@@ -76,7 +78,8 @@ async def expected_completion(
 ) -> Expectation:
     """When the certificate of this order is expected, and what it waits for.
 
-    Whole units: the seller confirms a retirement within `retirement_days` of the allocation. A fraction in a pooled
+    Whole units: the seller confirms a retirement within `retirement_days` of the allocation; registries with an API
+    retire on the same day or the next, unless a person has to. A fraction in a pooled
     unit: within `retirement_days` of its closing. Orders that were paid at checkout do not wait for a unit: their
     fractions come from units in the service's name. Before the allocation, the unit is not known yet, and the date is
     the latest possible one. A complete order whose certificate is being replaced waits like a retiring one. An order
@@ -129,10 +132,13 @@ async def _before_allocation(connection: Connection, order: Order, *, settings: 
 READ_PROGRESS = """
 SELECT max(greatest(coalesce(share.assigned_at, orders.status_changed_at), parcel.closed_at, parcel.close_at)) AS since,
        max(parcel.close_at) AS close_at, count(*) AS unretired,
+       bool_and(lot.registry_account IS NOT NULL AND lot.paused_at IS NULL AND parcel.desk_note IS NULL
+                AND parcel.exported_at IS NULL) AS is_automatic,
        count(*) FILTER (WHERE parcel.invalidated_at IS NOT NULL) AS invalid
 FROM orders
 JOIN shares share ON share.account_id = orders.account_id AND share.order_id = orders.id
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 WHERE orders.account_id = $1 AND orders.id = $2
   AND (parcel.status <> 'retired' OR parcel.invalidated_at IS NOT NULL)
 """
@@ -144,7 +150,7 @@ async def _after_allocation(connection: Connection, order: Order, *, settings: S
         return Expectation(Awaited.RETIREMENT, now)
     if found["invalid"]:
         return Expectation(Awaited.SUPPLY)
-    by = found["since"] + timedelta(days=settings.retirement_days)
+    by = found["since"] + (BY_GATEWAY if found["is_automatic"] else timedelta(days=settings.retirement_days))
     awaited = Awaited.RETIREMENT if found["close_at"] is None else Awaited.POOLED_UNIT
     # The whole day counts, as the day is what was announced.
     is_late = by.astimezone(UTC).date() < now.astimezone(UTC).date()

@@ -58,7 +58,8 @@ FIND_SHARES = """
 SELECT share.order_id, share.beneficiary AS registry_name, share.quantity_grams, parcel.quantity_grams AS parcel_grams,
        parcel.start_grams, parcel.retired_on, parcel.retirement_url, lot.vintage, lot.serial, lot.unit_grams,
        coalesce(lot.methodology, project.methodology) AS methodology, lot.country,
-       project.registry, project.registry_project_id, project.name, project.type,
+       project.registry, project.registry_project_id, coalesce(allocated.project_name, project.name) AS name,
+       coalesce(allocated.project_type, project.type) AS type,
        lot.status = 'pre_retired' AS is_pre_retired, facts.document AS facts,
        coalesce(share.assigned_at, CASE WHEN orders.status = 'retiring' THEN orders.status_changed_at END,
                 $3::timestamptz) AS assigned_at
@@ -68,8 +69,10 @@ JOIN shares share ON share.account_id = keys.account_id AND share.order_id = key
 JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+LEFT JOIN order_projects allocated ON allocated.account_id = share.account_id AND allocated.order_id = share.order_id
+     AND allocated.line_position = share.line_position AND allocated.project_id = lot.project_id
 LEFT JOIN credit_facts facts ON facts.digest = share.facts_digest
-ORDER BY share.order_id, share.line_position, project.name, lot.vintage, lot.id, parcel.start_grams
+ORDER BY share.order_id, share.line_position, name, lot.vintage, lot.id, parcel.start_grams
 """
 INSERT_CERTIFICATES = """
 INSERT INTO certificates (account_id, order_id, organisation_id, mode, is_public, number, issued_at, record)

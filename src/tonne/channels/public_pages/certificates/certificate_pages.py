@@ -45,6 +45,7 @@ from tonne.supply.certificates.record import CertificateLine
 from tonne.supply.stock.credit_facts import NO_FACTS
 from tonne.supply.stock.lots.registries import what_opens
 from tonne.supply.transparency.shown_log import find_shown_entry
+from tonne_verify.pack_tables import old_months
 
 MAX_ENTERED = 60
 _NOT_IN_NUMBER = re.compile(r"[^A-Za-z0-9-]")
@@ -263,14 +264,14 @@ def _shown(found: store.StoredCertificate) -> dict[str, Any]:
         "grams": _grams(record.total_quantity),
         "issued_on": datetime.fromisoformat(record.issued_at),
         "erased_on": None if record.name_erased_on is None else date.fromisoformat(record.name_erased_on),
-        "lines": [_shown_line(line) for line in record.lines],
+        "lines": [_shown_line(line, record.issued_at) for line in record.lines],
         "all_in_advance": all(line.in_advance for line in record.lines),
         "has_shared": any(line.shared for line in record.lines),
     }
 
 
-def _shown_line(line: CertificateLine) -> dict[str, Any]:
-    kind = [part for part in (line.project_type, line.country, line.methodology) if part]
+def _shown_line(line: CertificateLine, issued_at: str) -> dict[str, Any]:
+    kind, facts = [part for part in (line.project_type, line.country, line.methodology) if part], line.facts or NO_FACTS
     url = line.retirement_url
     link = url if url is not None and url.startswith(("https://", "http://")) else None
     return msgspec.structs.asdict(line) | {
@@ -280,7 +281,10 @@ def _shown_line(line: CertificateLine) -> dict[str, Any]:
         "assigned_on": None if line.in_advance is None else date.fromisoformat(line.in_advance.assigned_on),
         "link": link,
         "opens": None if link is None else what_opens(link),
-        "facts": line.facts or NO_FACTS,
+        "facts": facts,
+        "old_ratings": {
+            each.url: months for each in facts.ratings or () if (months := old_months(each.as_of, issued_at))
+        },
     }
 
 
