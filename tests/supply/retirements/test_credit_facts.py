@@ -52,7 +52,7 @@ STATED: dict[str, Any] = {
     "ratings": [
         {"agency": "Example Ratings", "grade": "AA", "as_of": "2024-01-31", "url": "https://ratings.example/a"}
     ],
-    "verifier": {"value": "Example Audit", "as_of": "2025-12-01"},
+    "verifier": {"value": "Example Audit", "source": "Project description", "as_of": "2025-12-01"},
 }
 
 

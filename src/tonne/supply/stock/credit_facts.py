@@ -106,9 +106,9 @@ def compose_facts(
     mechanism_source = of_lot if is_of_lot else of_project
     percent = lot.removal_percent if is_of_lot else details.removal_percent
     stated = "mixed" if percent is not None else lot.mechanism or mechanism
-    verifier, verified_on = details.verifying_body, details.verified_on
+    verifier, who_says, verified_on = details.verifying_body, details.facts_source, details.verified_on
     if lot.verifying_body is not None:
-        verifier, verified_on = lot.verifying_body, lot.verified_on
+        verifier, who_says, verified_on = lot.verifying_body, lot.facts_source, lot.verified_on
     return CreditFacts(
         mechanism=StatedText(stated, *mechanism_source),
         removal_percent=None if percent is None else StatedNumber(percent, *mechanism_source),
@@ -125,7 +125,7 @@ def compose_facts(
         if lot.article_6 is None
         else StatedAuthorisation(lot.article_6, lot.article_6_uses, lot.article_6_source, lot.article_6_date),
         ratings=details.ratings,
-        verifier=None if verifier is None else StatedText(verifier, None, verified_on),
+        verifier=None if verifier is None else StatedText(verifier, who_says, verified_on),
     )
 
 
