@@ -111,7 +111,7 @@ def _place(record: Json) -> tuple[str, str]:
 def _tables(path: Path, tables: PackTables, about: Json, planned: Sequence[PlannedOrder]) -> dict[str, bytes]:
     try:
         return tables.files(about, planned)
-    except (ValueError, KeyError, ArithmeticError) as error:
+    except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise NotProven(f"{path} is no audit pack: pack.json or planned-cancellations.csv is damaged.") from error
 
 

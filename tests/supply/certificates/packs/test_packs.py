@@ -198,6 +198,7 @@ async def test_every_figure_can_be_computed_again_without_the_seller(
     assert check(kept, b"%PDF-1.7", b"%PDF-1.6")[0] == 1
     assert check("README.txt", to="ratings.csv")[0] == 1
     assert check("pack.json", to="about.json")[0] == 2
+    assert check("pack.json", b'"made_on"', b'"count"')[0] == 2
 
 
 @pytest.mark.usefixtures("numbers")
