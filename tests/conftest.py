@@ -24,6 +24,7 @@ import structlog
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from httpx._transports import asgi as httpx_asgi
 from httpx._transports import default as httpx_transports
+from hypothesis.internal.conjecture import providers
 
 from tests.support.api_client import ApiClient
 from tests.support.cpu_times import (
@@ -37,6 +38,7 @@ from tests.support.document_key import shared_document_key
 from tests.support.kept_database import KeptDatabase
 from tests.support.postgres import Databases
 from tests.support.rewriting import pytest_configure
+from tests.support.rounds import IS_LONG
 from tests.support.shuffle import pytest_collection_modifyitems
 from tests.support.world import World, build_world
 from tonne.apps.wiring.app import Services, build_app
@@ -61,6 +63,10 @@ __all__ = [
 # No deadline: a busy machine must not fail a test.
 hypothesis.settings.register_profile("tonne", deadline=None)
 hypothesis.settings.load_profile("tonne")
+
+# Otherwise every test process reads all modules for constants that random data may contain, for 5 s.
+if not IS_LONG:
+    providers._get_local_constants = lambda: providers._local_constants
 
 # Otherwise every client of httpx reads all trusted certificates again, for 50 ms, also for plain HTTP.
 httpx_transports.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]

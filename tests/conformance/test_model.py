@@ -31,7 +31,7 @@ from tonne_conformance.receiver import Inbox, Receiver, Reply, is_acknowledged, 
 from tonne_conformance.sections.signatures import is_signed_with
 
 # The first life of a run is always the simplest one.
-LIVES, STEPS = (4 if ROUNDS == 1 else 4 * ROUNDS), (30 if ROUNDS == 1 else 50)
+LIVES, STEPS = (3 if ROUNDS == 1 else 4 * ROUNDS), (30 if ROUNDS == 1 else 50)
 PATHS = {"pay": "test-helpers/orders/{}/settle-invoice", "complete": "test-helpers/orders/{}/complete"}
 CANCEL = "orders/{}/cancel"
 OUTAGES = [

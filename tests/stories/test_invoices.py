@@ -10,7 +10,7 @@ import pytest
 from tests.money.invoices.billing import ADA, Billing, pdf_of, text_of, together_minor
 from tests.support.clock import MARCH, ManualClock
 from tests.support.events import stored_events
-from tests.support.orders import advance
+from tests.support.orders import advance, place_together
 from tests.support.world import SELLER, TESTER, World
 from tonne.apps.cli.operations.doctor import examine
 from tonne.apps.wiring.app import Services
@@ -73,11 +73,11 @@ async def test_a_month_of_1010_small_orders_is_one_invoice_paid_in_two_parts_a_d
     for scope in (ours, client):
         await billing.set_billing(scope, billing=BillingMode.MONTHLY)
     orders = []
-    for n in range(1010):
-        billing.clock.now = datetime(2026, 3, 1 + n % 31, 9, 0, n // 100, tzinfo=UTC)
-        reference = f"shop {n}" if n % 2 else None
-        scope = client if n % 4 == 0 else ours
-        orders.append(await billing.place_order(scope, value_minor=3 + n % 5, reference=reference))
+    for day in range(1, 32):
+        billing.clock.now = datetime(2026, 3, day, 9, 0, tzinfo=UTC)
+        for scope, numbers in ((client, range(0, 1010, 4)), (ours, (n for n in range(1010) if n % 4))):
+            requests = [(3 + n % 5, f"shop {n}" if n % 2 else None) for n in numbers if n % 31 == day - 1]
+            orders += await place_together(billing.services, scope, billing.clock.now, requests)
     billing.clock.turn_to(3, 31, 23)
     await billing.work()
     assert await billing.fetch("SELECT FROM invoices") == []

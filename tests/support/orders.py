@@ -1,5 +1,6 @@
 """Creates orders without HTTP and moves them through their statuses."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import structs
@@ -16,6 +17,7 @@ from tonne.selling.orders import store
 from tonne.selling.orders.model import Order, OrderStatus
 from tonne.selling.orders.move_order import move_order
 from tonne.selling.orders.placing.place_order import OrderRequest, place_order
+from tonne.selling.orders.placing.place_orders import WantedOrder, place_batch
 
 DIGEST = bytes(32)
 # The transitions that lead from `received` to each status.
@@ -55,6 +57,32 @@ async def place(
         requested=requested, idempotency=Idempotency(None, DIGEST), metadata=metadata, reference=reference
     )
     return await write(services, scope, request, now)
+
+
+async def place_together(
+    services: Services, scope: Scope, now: datetime, requests: Sequence[tuple[int, str | None]]
+) -> list[Order]:
+    """Orders for these values, with these references, in one transaction: a batch takes a fraction of the time."""
+    catalogue, placed = await services.catalogues.current(scope.mode), list[Order]()
+    async with services.database.connection() as connection:
+        found = await find_terms(connection, scope, services.settings.seller_tax)
+        wanted = [
+            WantedOrder(
+                scope,
+                OrderRequest(
+                    requested=PriceRequest(value_minor=value_minor),
+                    idempotency=Idempotency(None, DIGEST),
+                    reference=reference,
+                ),
+                found.at_service(services.settings),
+                catalogue,
+                (),
+            )
+            for value_minor, reference in requests
+        ]
+        outcomes = await place_batch(connection, wanted, placed.append, now=now, retry_after=timedelta(seconds=30))
+    assert len(placed) == len(outcomes) == len(requests)
+    return placed
 
 
 async def write(

@@ -9,7 +9,7 @@ import pytest
 from tests.apps.workspace.test_overview import MakePerson
 from tests.apps.workspace.test_overview import text_of as page_text
 from tests.money.invoices.billing import parse, text_of
-from tests.money.invoices.collections import SmallOrders, small_orders
+from tests.money.invoices.collections import SmallOrders, proven_small_orders
 from tests.money.invoices.test_taken_collections import LARGEST, RETRIES, end
 from tests.support.people import Person, add_user
 from tests.support.world import SELLER, World
@@ -30,9 +30,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def shop(populated_db: Database, settings: Settings, world: World) -> AsyncIterator[SmallOrders]:
-    async with small_orders(populated_db, settings, world) as scene:
-        await scene.prove()
-        scene.clock.advance(hours=1)
+    async with proven_small_orders(populated_db, settings, world) as scene:
         yield scene
 
 

@@ -13,12 +13,14 @@ import httpx
 from tests.channels.checkout.shopper import form_of
 from tests.money.cards.card_scene import CardScene
 from tests.support.clock import ManualClock
-from tests.support.world import Tenant
+from tests.support.world import TESTER, Tenant
 from tonne.apps.wiring.app import Services, build_app
 from tonne.money.cards.stored_cards.mail_card_problems import MailCardProblems
+from tonne.selling.accounts.change_account import AccountChange, change_account
+from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.accounts.store import add_admin
 
-ADMIN = "ada@ours.test"
+ADMIN, BILLING = "ada@ours.test", "billing@ours.test"
 URL = re.compile(r"http://tonne\.test(/(?:o|card)/\S+)")
 
 
@@ -33,6 +35,14 @@ class PayerScene(CardScene):
     async def add_admin(self, address: str = ADMIN) -> None:
         async with self.database.transaction() as tx:
             await add_admin(tx, self.scope.organisation_id, address, self.clock())
+
+    async def mail_receipts_to(self, address: str) -> None:
+        """Also before anyone has confirmed this address. None if it is empty."""
+        async with self.database.transaction() as tx:
+            change = AccountChange(receipt_email=address)
+            await change_account(tx, self.scope, change, by=TESTER.at(self.clock()))
+            if address:
+                await allow_address(tx, self.scope.organisation_id, address, self.clock())
 
     async def work_all(self) -> None:
         await self.run_jobs(self.worker, self.mailer)

@@ -117,3 +117,12 @@ async def small_orders(
         finally:
             for gateway in services.card_gateways.values():
                 await gateway.close()
+
+
+@asynccontextmanager
+async def proven_small_orders(database: Database, settings: Settings, world: World) -> AsyncIterator[SmallOrders]:
+    """An hour after the first of them was paid."""
+    async with small_orders(database, settings, world) as scene:
+        await scene.prove()
+        scene.clock.advance(hours=1)
+        yield scene

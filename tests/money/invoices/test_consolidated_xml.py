@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.money.invoices.documents import BUYER, SELLER
 from tests.money.invoices.factur_x_rules import broken_rules
+from tests.support.rounds import ROUNDS
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, compose_credit_note, credit_in_full
 from tonne.money.invoices.documents.consolidated import ConsolidatedDraft, compose_consolidated, divide_sums
 from tonne.money.invoices.documents.electronic_credit_note import electronic_credit_note
@@ -100,7 +101,7 @@ def documents_of(seed: int) -> list[InvoiceRecord]:
     return records
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15 * ROUNDS, deadline=None)
 @given(st.integers(0, 2**64))
 def test_invoices_of_many_orders_and_their_credit_notes_keep_the_rules(seed: int) -> None:
     record, *notes = documents_of(seed)

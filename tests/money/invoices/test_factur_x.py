@@ -10,6 +10,7 @@ from lxml import etree
 
 from tests.money.invoices.documents import BUYER, SELLER, consolidated, credit_note, document, line
 from tests.money.invoices.factur_x_rules import broken_rules
+from tests.support.rounds import ROUNDS
 from tonne.money.invoices.documents.factur_x import factur_x_xml
 from tonne.money.invoices.documents.positions import is_electronic
 from tonne.money.invoices.documents.record import (
@@ -171,7 +172,7 @@ def test_without_countries_or_with_three_decimals_there_is_none(record: InvoiceR
 
 
 # The official rules take a rate below 0.5 % for zero.
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10 * ROUNDS, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 10**8), st.sampled_from(["0.5", "2.1", "7", "8.1", "19", "25", "100"])),

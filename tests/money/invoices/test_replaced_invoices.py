@@ -10,9 +10,7 @@ from tests.money.invoices.bank import Line, camt_file
 from tests.money.invoices.billing import ADA, Billing, pdf_text, text_of
 from tests.money.invoices.test_transfers import import_file
 from tests.money.invoices.ubl_rules import broken_ubl_rules
-from tests.support.clock import MARCH, ManualClock
 from tests.support.world import ADDRESS, SELLER, TESTER, World
-from tonne.apps.wiring.app import Services
 from tonne.money.accounting.books.post_entries import PostEntries
 from tonne.money.accounting.reports.sales_list import SalesText, read_sales_any_account
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
@@ -28,7 +26,6 @@ from tonne.money.invoices.model import Invoice
 from tonne.money.invoices.originals.document_file import FileFormat
 from tonne.money.invoices.settle_invoice import write_off_invoice
 from tonne.money.invoices.tax_documents import TaxDocument
-from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode
 from tonne.platform.values.einvoice import EInvoiceFormat
@@ -65,10 +62,7 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-async def billing(populated_db: Database, settings: Settings, world: World) -> Billing:
-    clock = ManualClock(MARCH)
-    billing = Billing(Services(populated_db, settings, clock), clock)
-    await billing.add_admins(world.ours_live.scope.organisation_id, ADA)
+async def billing(billing: Billing, world: World) -> Billing:
     await set_profile(billing, world, **ADDRESS, buyer_reference="PO 1")
     return billing
 

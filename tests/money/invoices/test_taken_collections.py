@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.money.invoices.card_billing import CardBilling
-from tests.money.invoices.collections import SmallOrders, small_orders
+from tests.money.invoices.collections import SmallOrders, proven_small_orders, small_orders
 from tests.money.invoices.test_taxed_invoices import GERMAN_SELLER
 from tests.support.world import ADDRESS, TESTER, World
 from tonne.money.cards.captured_store import request_checks_any_account
@@ -40,9 +40,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def shop(populated_db: Database, settings: Settings, world: World) -> AsyncIterator[SmallOrders]:
-    async with small_orders(populated_db, settings, world) as scene:
-        await scene.prove()
-        scene.clock.advance(hours=1)
+    async with proven_small_orders(populated_db, settings, world) as scene:
         yield scene
 
 

@@ -1,39 +1,17 @@
 """The person who paid gets the tax documents of the order: named and linked in mails and on its page."""
 
-from collections.abc import AsyncIterator
 from hashlib import sha256
 
-import pytest
-
 from tests.money.cards.card_scene import GOOD
-from tests.money.cards.payer import PayerScene, payer_scene, text_of
-from tests.support.clock import ManualClock
+from tests.money.cards.payer import PayerScene, text_of
 from tests.support.pdf_pages import page_texts
-from tests.support.world import TESTER, World
-from tonne.apps.wiring.app import Services
+from tests.support.world import TESTER
 from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
-from tonne.selling.accounts.change_account import AccountChange, change_account
-from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.orders.model import Order
 
-BILLING = "billing@ours.test"
 INVOICE, NOTE = "TN-TEST-000001", "CN-TEST-000001"
 TO_PRINT = "Invoice to print or save"
 FILES = "SELECT encode(sha256, 'hex') FROM tax_document_files WHERE format = 'pdf' ORDER BY rendered_at, document_id"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIterator[PayerScene]:
-    async with payer_scene(services, world.ours_test, clock) as scene:
-        async with scene.database.transaction() as tx:
-            await change_account(tx, scene.scope, AccountChange(receipt_email=BILLING), by=TESTER.at(scene.clock()))
-            await allow_address(tx, scene.scope.organisation_id, BILLING, scene.clock())
-        yield scene
 
 
 async def _pay(payer: PayerScene) -> Order:

@@ -1,13 +1,10 @@
 """Each mail about a payment is composed outside of transactions, and sent once, whatever crashes."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
-import pytest
-
 from tests.money.cards.card_scene import GOOD
-from tests.money.cards.payer import PayerScene, payer_scene, text_of
+from tests.money.cards.payer import BILLING, PayerScene, text_of
 from tests.money.invoices.card_billing import CardBilling
 from tests.support.clock import MARCH, ManualClock
 from tests.support.observed_calls import ComposedMails, PassedPackages, observed
@@ -19,33 +16,11 @@ from tonne.money.receipts.mail_orders import BATCH
 from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
 from tonne.platform.documents.mail.send_mail import compose_mail
 from tonne.platform.web.wording import ENGLISH
-from tonne.selling.accounts.change_account import AccountChange, change_account
-from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind
 from tonne.selling.orders.model import Order
 from tonne.selling.orders.queue import lock_order
 
-BILLING = "billing@ours.test"
 EXPIRE_LEASES = "UPDATE order_mails SET due_at = now() - interval '1 second'"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIterator[PayerScene]:
-    async with payer_scene(services, world.ours_test, clock) as scene:
-        await _mail_receipts_to(scene, BILLING)
-        yield scene
-
-
-async def _mail_receipts_to(scene: PayerScene, address: str) -> None:
-    async with scene.database.transaction() as tx:
-        change = AccountChange(receipt_email=address)
-        await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
-        await allow_address(tx, scene.scope.organisation_id, address, scene.clock())
 
 
 async def _pay(payer: PayerScene) -> Order:
@@ -134,7 +109,7 @@ async def test_an_address_that_is_corrected_while_the_mail_is_composed_counts(pa
     await _resend(payer, order, OrderMail.RECEIPT)
     late = await payer.mail_orders.claim()
     composed = await payer.mail_orders.compose(late)
-    await _mail_receipts_to(payer, "new@ours.test")
+    await payer.mail_receipts_to("new@ours.test")
     await _resend(payer, order, OrderMail.RECEIPT)
     await payer.mail_orders.send(late, composed)
     _, mail = await payer.mails()

@@ -1,17 +1,15 @@
 """Mails about refunds and cancellations after the payment, and the page of the order in all its states."""
 
 import base64
-from collections.abc import AsyncIterator
 from fractions import Fraction
 
-import pytest
 from msgspec import structs
 
 from tests.money.cards.card_scene import GOOD, REFUSED
-from tests.money.cards.payer import PayerScene, payer_scene, text_of
+from tests.money.cards.payer import BILLING, PayerScene, text_of
 from tests.support.clock import ManualClock
 from tests.support.command import output_of
-from tests.support.world import TESTER, World
+from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.money.receipts.compose import Parties, compose_receipt
 from tonne.money.receipts.expected_completion import Awaited, Expectation
@@ -22,28 +20,11 @@ from tonne.platform.settings.secret_keys import parse_key
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import new_id
 from tonne.selling.accounts.change_account import AccountChange, change_account
-from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_mail_store import OrderMailKind, OrderMailRow, add_mails
 from tonne.selling.orders.model import Order, OrderStatus, OrderTax, PaymentState
 from tonne.selling.orders.move_order import Transitions, move_orders
 from tonne.selling.orders.store import note_cancellation
-
-BILLING = "billing@ours.test"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIterator[PayerScene]:
-    async with payer_scene(services, world.ours_test, clock) as scene:
-        async with scene.database.transaction() as tx:
-            await change_account(tx, scene.scope, AccountChange(receipt_email=BILLING), by=TESTER.at(scene.clock()))
-            await allow_address(tx, scene.scope.organisation_id, BILLING, scene.clock())
-        yield scene
 
 
 async def _paid(payer: PayerScene) -> Order:

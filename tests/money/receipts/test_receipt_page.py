@@ -27,11 +27,6 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIterator[PayerScene]:
     async with payer_scene(services, world.ours_test, clock) as scene:
         async with scene.database.transaction() as tx:

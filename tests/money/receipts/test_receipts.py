@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from tests.channels.checkout.shopper import Shopper, make_link
-from tests.money.cards.card_scene import GOOD, CardScene
-from tests.money.cards.payer import URL, PayerScene, parse, payer_scene, text_of
+from tests.money.cards.card_scene import GOOD
+from tests.money.cards.payer import BILLING, URL, PayerScene, parse, payer_scene, text_of
 from tests.support.clock import ManualClock
 from tests.support.command import output_of
 from tests.support.mail_server import mail_server
-from tests.support.world import TESTER, World
+from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.money.cards.charge_cards import ChargeResults
 from tonne.money.cards.charges import settle_charges
@@ -21,11 +21,10 @@ from tonne.money.cards.model import RetrySchedule
 from tonne.platform.documents.mail.send_outbox import SendMails
 from tonne.platform.documents.mail.smtp import SmtpMail
 from tonne.platform.settings.settings import Settings
-from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.customer_mail import allow_address
 from tonne.selling.accounts.errors import MailAddressInvalid
 
-ANN, BILLING = "ann@example.com", "billing@ours.test"
+ANN = "ann@example.com"
 
 
 @pytest.fixture
@@ -36,21 +35,9 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIterator[PayerScene]:
     async with payer_scene(services, world.ours_test, clock) as scene:
         yield scene
-
-
-async def _set_receipts(scene: CardScene, address: str = BILLING) -> None:
-    async with scene.database.transaction() as tx:
-        change = AccountChange(receipt_email=address)
-        await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
-        await allow_address(tx, scene.scope.organisation_id, BILLING, scene.clock())
 
 
 async def test_people_a2_a_customer_gets_a_receipt_at_the_moment_of_payment(
@@ -97,18 +84,18 @@ async def test_an_account_that_pays_by_card_has_no_receipts_by_default(payer: Pa
 
 
 async def test_an_account_can_have_receipts_for_orders_paid_by_its_card(payer: PayerScene) -> None:
-    await _set_receipts(payer)
+    await payer.mail_receipts_to(BILLING)
     order = await payer.order(GOOD)
     await payer.work()
     [mail] = await payer.mails()
     assert mail["To"] == BILLING
     assert order.id in text_of(mail)
-    await _set_receipts(payer, "")
+    await payer.mail_receipts_to("")
     await payer.order_as_the_account_says()
     await payer.work()
     assert len(await payer.mails()) == 1
     with pytest.raises(MailAddressInvalid):
-        await _set_receipts(payer, "nobody")
+        await payer.mail_receipts_to("nobody")
 
 
 async def test_the_command_sets_the_addresses(payer: PayerScene) -> None:
@@ -126,7 +113,7 @@ async def test_the_command_sets_the_addresses(payer: PayerScene) -> None:
 
 
 async def test_concurrent_settlements_of_a_charge_make_one_receipt(payer: PayerScene) -> None:
-    await _set_receipts(payer)
+    await payer.mail_receipts_to(BILLING)
     await payer.order(GOOD)
     batch = await payer.worker.claim()
     results = await payer.worker.call_gateways(batch)
@@ -136,7 +123,7 @@ async def test_concurrent_settlements_of_a_charge_make_one_receipt(payer: PayerS
 
 async def test_a_payment_that_is_rolled_back_makes_no_receipt(payer: PayerScene) -> None:
     """A process killed before the commit leaves neither payment nor mail; the next worker makes both."""
-    await _set_receipts(payer)
+    await payer.mail_receipts_to(BILLING)
     order = await payer.order(GOOD)
     batch = await payer.worker.claim()
     results: ChargeResults = await payer.worker.call_gateways(batch)
@@ -157,7 +144,7 @@ async def test_a_payment_that_is_rolled_back_makes_no_receipt(payer: PayerScene)
 
 
 async def test_all_mails_about_an_order_have_the_same_link(payer: PayerScene) -> None:
-    await _set_receipts(payer)
+    await payer.mail_receipts_to(BILLING)
     order = await payer.order("4000002760003184")
     await payer.add_admin()
     await payer.work_all()
@@ -168,7 +155,7 @@ async def test_all_mails_about_an_order_have_the_same_link(payer: PayerScene) ->
 
 
 async def test_a_token_is_stored_sealed_only(payer: PayerScene, services: Services) -> None:
-    await _set_receipts(payer)
+    await payer.mail_receipts_to(BILLING)
     order = await payer.order(GOOD)
     await payer.work()
     token = (await payer.links())["See your order and its certificate"].removeprefix("/o/")

@@ -1,35 +1,12 @@
 """Refunds through the gateway: one mail when the money is on its way, and one when a paid order is cancelled."""
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import pytest
 
 from tests.money.cards.card_scene import GOOD
-from tests.money.cards.payer import PayerScene, payer_scene, text_of
-from tests.support.clock import ManualClock
-from tests.support.world import TESTER, World
+from tests.money.cards.payer import PayerScene, text_of
+from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.money.refunds.request_refund import Cancellation, RefundRequest, cancel_by_id, request_refund
-from tonne.selling.accounts.change_account import AccountChange, change_account
-from tonne.selling.accounts.customer_mail import allow_address
-
-BILLING = "billing@ours.test"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def payer(services: Services, world: World, clock: ManualClock) -> AsyncIterator[PayerScene]:
-    async with payer_scene(services, world.ours_test, clock) as scene:
-        async with scene.database.transaction() as tx:
-            change = AccountChange(receipt_email=BILLING)
-            await change_account(tx, scene.scope, change, by=TESTER.at(scene.clock()))
-            await allow_address(tx, scene.scope.organisation_id, BILLING, scene.clock())
-        yield scene
 
 
 async def work(services: Services) -> None:

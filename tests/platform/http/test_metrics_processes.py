@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -106,13 +107,16 @@ def test_operations_12_a_worker_alone_has_metrics_and_health(start: Start) -> No
     assert worker.stop()
 
 
-def test_a_metrics_port_that_is_in_use_is_refused(start: Start, tmp_path: Path) -> None:
-    _, _, metrics_port = start("worker")
-    settings = {"metrics_port": metrics_port, "data_dir": tmp_path, "database_url": "postgresql://127.0.0.1:1/x"}
-    second = Process("tonne", "worker", settings=settings, log=tmp_path / "second.log")
-    assert second.wait(30) == 1
-    assert f"Cannot listen on 127.0.0.1 port {metrics_port}" in (tmp_path / "second.log").read_text()
-    assert "TONNE_METRICS_PORT" in (tmp_path / "second.log").read_text()
+@pytest.mark.parametrize("setting", ["metrics_port", "worker_health_port"])
+def test_a_port_that_is_in_use_is_refused(setting: str, tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = {setting: port, "data_dir": tmp_path, "database_url": "postgresql://127.0.0.1:1/x"}
+        worker = Process("tonne", "worker", settings=settings, log=tmp_path / "worker.log")
+        assert worker.wait(30) == 1
+    printed = (tmp_path / "worker.log").read_text()
+    assert f"Cannot listen on 127.0.0.1 port {port}" in printed
+    assert f"TONNE_{setting.upper()}" in printed
 
 
 def test_operations_12_serve_has_a_port_for_the_health_of_its_worker(start: Start) -> None:
@@ -133,11 +137,3 @@ def _answers(url: str) -> bool:
         return httpx.get(url).status_code in {200, 503}
     except httpx.TransportError:
         return False
-
-
-def test_a_health_port_that_is_in_use_is_refused(start: Start, tmp_path: Path) -> None:
-    _, _, metrics_port = start("worker")
-    settings = {"worker_health_port": metrics_port, "data_dir": tmp_path, "database_url": "postgresql://127.0.0.1:1/x"}
-    second = Process("tonne", "worker", settings=settings, log=tmp_path / "second.log")
-    assert second.wait(30) == 1
-    assert "TONNE_WORKER_HEALTH_PORT" in (tmp_path / "second.log").read_text()

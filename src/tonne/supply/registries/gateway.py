@@ -1,5 +1,6 @@
 """The interface of registries that retire on request. Refusals and network failures are results, not exceptions."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from enum import StrEnum
@@ -32,6 +33,10 @@ class Repeat(StrEnum):
     KEY = "key"
     # A holding is used once: whatever uses it splits or retires it.
     HOLDING = "holding"
+
+
+# What `Instruction.reference` looks like in the texts that a registry returns.
+REFERENCE = re.compile(r"T-[0-9a-f]{16}")
 
 
 class Instruction(Struct, frozen=True, kw_only=True):

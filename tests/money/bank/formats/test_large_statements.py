@@ -1,5 +1,6 @@
 """The cost of a statement grows with its size, not with the square of it: `bench statements` measures 100,000 lines."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -11,20 +12,23 @@ from tonne.money.bank.formats.identity import StoredLine, Verdict, identify, ref
 from tonne.money.bank.formats.statement import StatementFormat
 
 FEW, MANY = 150, 1500
-AT_MOST = 2.0
+AT_MOST, TRIES = 2.0, 10
 
 
-def cpu_per_line(work: Callable[[int], object], many: int = MANY) -> dict[int, float]:
-    """The least of five times for few lines, and of two for many."""
-    found = {}
-    for count, times in ((FEW, 5), (many, 2)):
-        taken = []
-        for _ in range(times):
+def assert_linear(work: Callable[[int], object], many: int = MANY) -> None:
+    """A line among many costs less than twice as much as one among few. Each least time counts.
+
+    On a busy machine, every time may be too long by half: it is measured again until it is short enough.
+    """
+    least = {FEW: math.inf, many: math.inf}
+    for _ in range(TRIES):
+        for count in (FEW, FEW, many):
             started = time.process_time()
             work(count)
-            taken.append(time.process_time() - started)
-        found[count] = min(taken) / count
-    return found
+            least[count] = min(least[count], (time.process_time() - started) / count)
+        if least[many] < AT_MOST * least[FEW]:
+            return
+    raise AssertionError(least)
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -33,8 +37,7 @@ def test_reading_is_linear(name: str) -> None:
     many = 5000 if name == "MT940" else 1000
     files = {count: LARGE[name](count) for count in (FEW, many)}
     assert len(read(files[FEW])) == FEW
-    cost = cpu_per_line(lambda count: read(files[count]), many)
-    assert cost[many] < AT_MOST * cost[FEW], cost
+    assert_linear(lambda count: read(files[count]), many)
 
 
 @pytest.mark.parametrize("before", ["CSV", "MT940"])
@@ -50,8 +53,7 @@ def test_deciding_which_lines_are_new_is_linear(before: str, name: str) -> None:
             for number, line in enumerate(read(LARGE[before](count)))
             for key in [reference_key(formats[before], line)]
         ]
-    cost = cpu_per_line(lambda count: identify(lines[count], formats[name], stored[count]))
-    assert cost[MANY] < AT_MOST * cost[FEW], cost
+    assert_linear(lambda count: identify(lines[count], formats[name], stored[count]))
     assert {each.verdict for each in identify(lines[MANY], formats[name], stored[MANY])} == {Verdict.KNOWN}
 
 

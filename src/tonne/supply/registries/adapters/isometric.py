@@ -17,6 +17,7 @@ from tonne.supply.registries.gateway import (
     HOLDING_UNKNOWN,
     HOLDING_USED,
     INSUFFICIENT,
+    REFERENCE,
     Answer,
     Holding,
     Instruction,
@@ -31,7 +32,6 @@ from tonne_verify.serials.units import SerialError, UnitRange
 PAGE_SIZE = 50
 MAX_PAGES = 2000
 MAX_NOTES = 256
-REFERENCE = re.compile(r"T-[0-9a-f]{16}")
 PURPOSES = ("public_environmental_claims",)
 
 

@@ -4,7 +4,6 @@ It returns one answer per idempotency key. The purpose of a retirement, which is
 """
 
 import base64
-import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from tonne.supply.registries.adapters.registry_http import (
 )
 from tonne.supply.registries.gateway import (
     INSUFFICIENT,
+    REFERENCE,
     Answer,
     Holding,
     Instruction,
@@ -38,7 +38,6 @@ MAX_PAGES = 1000
 PAGES_TO_SEARCH = 10
 MAX_NAME = 100
 RETIREMENT = "Retirement"
-REFERENCE = re.compile(r"T-[0-9a-f]{16}")
 
 
 class _CertificateBundle(Struct):
