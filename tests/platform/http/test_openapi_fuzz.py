@@ -69,7 +69,9 @@ async def test_orders_with_existing_ids_respond_as_the_document_says(
     narrowed = tmp_path / "narrowed.json"
     narrowed.write_text(json.dumps(with_known_values(with_numbers(document), known)))
     options = ("--include-path-regex", "^/v1/(orders/|quotes)", "--mode", "positive", "--phases", "fuzzing")
-    fuzz(live_server, world.ours_test.key, str(narrowed), tmp_path, *options, "--max-examples", "20")
+    fuzz(
+        live_server, world.ours_test.key, str(narrowed), tmp_path, *options, "--max-examples", "20" if IS_LONG else "10"
+    )
 
 
 def with_numbers(document: dict[str, Any]) -> dict[str, Any]:
