@@ -40,6 +40,7 @@ ATTACK = "attack"
 # Need Prometheus and Alertmanager. Seconds of the rules cannot be made shorter than they are.
 ALERTS, ALERTS_SHORT = "alerts", "alerts-short"
 REGISTRIES_SHORT = "registries-short"
+STORM = "storm"
 ALERTS_LIMIT_S = 2500.0
 TEMPLATE = "chaos_template"
 
@@ -57,7 +58,8 @@ def main() -> None:
     if arguments.list:
         print("\n".join(names))
         return
-    choices = [FAILOVER, UPGRADES, ATTACK, ALERTS_SHORT, REGISTRIES_SHORT, *names]
+    folders = {_folder(scenario) for scenario in SCENARIOS if scenario.family is None}
+    choices = [*sorted(folders), FAILOVER, UPGRADES, ATTACK, ALERTS_SHORT, REGISTRIES_SHORT, STORM, *names]
     if unknown := set(arguments.names) - set(choices):
         parser.error(f"unknown scenario {', '.join(sorted(unknown))}: choose from {', '.join(choices)}")
     chosen = [scenario for scenario in SCENARIOS if _is_chosen(scenario, arguments.names)]
@@ -78,7 +80,15 @@ def main() -> None:
 
 
 def _is_chosen(scenario: Scenario, names: Sequence[str]) -> bool:
-    return scenario.name in names or scenario.family in names or (not names and scenario.family is None)
+    if scenario.family is None:
+        return not names or scenario.name in names or _folder(scenario) in names
+    return scenario.name in names or scenario.family in names
+
+
+def _folder(scenario: Scenario) -> str:
+    """All scenarios of a folder can be named at once: `money`."""
+    module: str = getattr(scenario.play, "func", scenario.play).__module__
+    return module.split(".")[1]
 
 
 async def _run(scenarios: Sequence[Scenario], seed: int, folder: Path) -> bool:

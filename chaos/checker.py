@@ -9,6 +9,7 @@ import msgspec
 
 from chaos.cluster import Cluster
 from chaos.model import Hook
+from chaos.money.documents import find_undocumented
 from chaos.receivers import Exchange
 from tests.support.signatures import read_signature, sign
 from tonne.apps.cli.operations.doctor import examine
@@ -69,6 +70,8 @@ async def check(cluster: Cluster) -> Tally:
     tally.problems += await _check_database(cluster)
     tally.problems += await _check_orders(cluster, tally)
     tally.problems += await _check_final_statuses(cluster)
+    if cluster.is_settled:
+        tally.problems += await find_undocumented(cluster.fetch)
     if not cluster.log_errors_expected:
         tally.problems += _check_logs(cluster)
     for hook in cluster.hooks:

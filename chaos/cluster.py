@@ -63,6 +63,8 @@ class Cluster:
         self.placed: dict[tuple[str, str], str] = {}
         # The final status that an order must reach, by its id.
         self.final_statuses: dict[str, str] = {}
+        # Whether all documents of the payments must exist.
+        self.is_settled = False
         self.failed_requests = 0
         # Errors in the logs, or overlapping requests, are problems unless the scenario causes them.
         self.log_errors_expected = False
@@ -332,11 +334,12 @@ class Cluster:
 
         return await asyncio.gather(*map(place_one, scopes))
 
-    async def place_one(self, organisation: Organisation, scope: Scope) -> str:
+    async def place_one(self, organisation: Organisation, scope: Scope, kilograms: int | None = None) -> str:
         """Repeat the request with the same key until there is a response, like a careful client."""
         key = new_id("key")
-        # At least what a card can be charged.
-        body = {"mass": {"amount": str(self.rng.randint(60, 150)), "unit": "kg"}, "idempotency_key": key}
+        # At least what a card can be charged, unless it says how much.
+        kilograms = kilograms or self.rng.randint(60, 150)
+        body = {"mass": {"amount": str(kilograms), "unit": "kg"}, "idempotency_key": key}
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):

@@ -94,12 +94,12 @@ class Buyers:
         await self.cluster.until_delivered()
 
 
-async def open_buyers(cluster: Cluster, ways: Sequence[Way]) -> Buyers:
-    """With an administrator who gets the mail, and a receiver that gets every event."""
+async def open_buyers(cluster: Cluster, ways: Sequence[Way], receiver: str = "receiver") -> Buyers:
+    """With an administrator who gets the mail, and a receiver of this name that gets every event."""
     organisation = await cluster.open_organisation([way.payment for way in ways])
     async with cluster.connection() as tx, tx.transaction():
         await add_admin(tx, organisation.id, "admin@buyer.example", utc_now())
-    await cluster.register(organisation, await cluster.receiver("receiver"))
+    await cluster.register(organisation, await cluster.receiver(receiver))
     return Buyers(cluster, organisation, dict(zip(ways, organisation.scopes, strict=True)))
 
 
