@@ -6,6 +6,7 @@ from fractions import Fraction
 import hypothesis.strategies as st
 from hypothesis import given
 
+from tests.support.rounds import ROUNDS
 from tonne.money.invoices.documents.billed_sums import BilledSums, ExactOrder, SummedLine, sum_billed
 from tonne.platform.values.amounts import NO_TAX, TaxTerms, TaxTreatment, ceil, half_up, tax_on
 
@@ -17,8 +18,8 @@ _TERMS = (
     TaxTerms(TaxTreatment.STANDARD, Fraction(81, 1000)),
     TaxTerms(TaxTreatment.REVERSE_CHARGE),
 )
-# Of each example: 100 examples are 10,000 groups with 100,000 sums.
-GROUPS = 100
+# Of each example: 100 examples are 10,000 groups with 100,000 sums, and ten times as many in `make test-random`.
+GROUPS = 100 * ROUNDS
 
 
 def _bill(orders: list[list[tuple[int, int, int]]], tax: TaxTerms = NO_TAX, charged: int = 1) -> BilledSums:

@@ -15,12 +15,14 @@ from tonne.money.cards.captured_store import request_checks_any_account
 from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.refunds.disputes.check_payments import simulate_dispute
+from tonne.money.refunds.disputes.decide_tax import TaxDecision, decide_tax
 from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import new_id
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
+from tonne.supply.retirements.allocate_orders import AllocateOrders
 
 RETRIES = (timedelta(hours=1), timedelta(days=1), timedelta(days=3))
 UNPAID, PAID = "unpaid", "paid"
@@ -131,8 +133,11 @@ async def test_taxes_and_refunds_of_each_are_its_own(card_billing: CardBilling) 
     await end(scene)
 
 
-async def test_a_lost_dispute_of_the_charge_is_divided(card_billing: CardBilling) -> None:
+@pytest.mark.parametrize("is_delivered", [False, True])
+async def test_a_lost_dispute_of_the_charge_is_divided(card_billing: CardBilling, *, is_delivered: bool) -> None:
+    """Before the delivery, both documents are credited; afterwards, once a person has decided so."""
     scene = card_billing
+    await tax(scene, **ADDRESS)
     await scene.order()
     await scene.run()
     scene.clock.advance(seconds=1)
@@ -140,11 +145,18 @@ async def test_a_lost_dispute_of_the_charge_is_divided(card_billing: CardBilling
     await scene.run()
     order = await scene.place_order(scene.scope)
     await scene.run()
+    if is_delivered:
+        await scene.run_jobs(AllocateOrders(scene.database, scene.clock, scene.settings))
     for state in (DisputeState.OPENED, DisputeState.LOST):
         await simulate_dispute(scene.database, scene.scope, order.id, state, scene.clock())
         await scene.run()
     states = await scene.fetch("SELECT status, payment_state FROM orders WHERE id = ANY ($1)", [parcel.id, order.id])
-    assert [tuple(row) for row in states] == [("cancelled", "disputed")] * 2
+    assert [tuple(row) for row in states] == [("retiring" if is_delivered else "cancelled", "disputed")] * 2
+    if is_delivered:
+        assert [row["credited_minor"] for row in await scene.invoices()] == [0, 0]
+        dispute_id = await scene.fetchval("SELECT id FROM disputes")
+        async with scene.database.transaction() as tx:
+            await decide_tax(tx, dispute_id, TaxDecision.CREDITED, by=TESTER.at(scene.clock()))
     assert [row["credited_minor"] == row["total_minor"] for row in await scene.invoices()] == [True, True]
     await end(scene)
 

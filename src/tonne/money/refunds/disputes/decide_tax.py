@@ -6,6 +6,7 @@ The sale was made and is not paid. Whether its tax is still owed depends on the 
 from enum import StrEnum
 
 from tonne.money.cards.captured_store import CapturedCharge, find_captured_any_account, lock_shared
+from tonne.money.cards.invoice_charge_store import list_invoices_of_charge
 from tonne.money.invoices.credit_notes.credit_note import CreditCause, CreditedOrder, credit_in_part, without
 from tonne.money.invoices.credit_notes.issue_credit_note import issue_credit_note
 from tonne.money.invoices.credit_notes.store import sum_credited
@@ -56,19 +57,27 @@ async def decide_tax(tx: Connection, dispute_id: str, decision: TaxDecision, *, 
 async def _credit(
     tx: Connection, charge: CapturedCharge, orders: dict[str, Order], parts: dict[OrderKey, int], *, by: By
 ) -> None:
-    issued = await find_invoice(tx, charge.scope, charge.order_id)
-    if issued is None:
+    """On each of the invoices that the charge has paid."""
+    if charge.is_shared:
+        ids = await list_invoices_of_charge(tx, charge.scope, charge.id)
+    else:
+        issued = await find_invoice(tx, charge.scope, charge.order_id)
+        ids = [] if issued is None else [issued.id]
+    if not ids:
         raise TaxDecisionInvalid("The document of the order is not issued yet.")
-    [invoice] = await lock_invoices_any_account(tx, [issued.id])
-    earlier = await sum_credited(tx, invoice)
-    credited: list[CreditedOrder] = []
-    for key, minor in parts.items():
-        billed = await find_billed_order(tx, invoice, key) if orders[key.id].status in _DELIVERED else None
-        if billed is None:
-            continue
-        left = without(billed, earlier.get(key.id))
-        if (amount := min(minor, left.total_minor)) > 0:
-            credited.append(credit_in_part(left, amount))
-    if not credited:
+    is_credited = False
+    for invoice in await lock_invoices_any_account(tx, ids):
+        earlier = await sum_credited(tx, invoice)
+        credited: list[CreditedOrder] = []
+        for key, minor in parts.items():
+            billed = await find_billed_order(tx, invoice, key) if orders[key.id].status in _DELIVERED else None
+            if billed is None:
+                continue
+            left = without(billed, earlier.get(key.id))
+            if (amount := min(minor, left.total_minor)) > 0:
+                credited.append(credit_in_part(left, amount))
+        if credited:
+            await issue_credit_note(tx, invoice, credited, cause=CreditCause.DISPUTE, reason=REASON, by=by)
+            is_credited = True
+    if not is_credited:
         raise TaxDecisionInvalid("Nothing is left to credit.")
-    await issue_credit_note(tx, invoice, credited, cause=CreditCause.DISPUTE, reason=REASON, by=by)
