@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import msgspec
 import pyotp
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import FilePayload, Page, expect
 
 from tests.apps.backoffice.test_close_month import sell_in_october
 from tests.architecture.source import ROOT
@@ -76,3 +76,12 @@ async def test_october_is_closed_and_its_files_stay_as_they_were_given_away(
     await page.reload()
     await check_page(page, "operator-month-end-closed")
     assert await files_of(page) == given
+    # Whoever has only a file learns whether it is the one.
+    for content, words in (
+        (given["live-2026-10-journal.csv"], "Equal: the file has the bytes of “Journal, CSV”."),
+        (b"x", "No file of this month has these bytes."),
+    ):
+        file = FilePayload(name="journal.csv", mimeType="text/csv", buffer=content)
+        await page.get_by_label("A file that you gave away").set_input_files(file)
+        await page.get_by_role("button", name="Compare").click()
+        await expect(page.get_by_text(words)).to_be_visible()

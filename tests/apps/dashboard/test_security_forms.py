@@ -95,6 +95,7 @@ HARMLESS = {
     "/money/disputes/{dispute_id}/credit-tax",
     "/money/disputes/{dispute_id}/keep-tax",
     "/month-end/{month}/close",
+    "/month-end/{month}/compare",
     "/month-end/{month}/reopen",
     "/orders/{order_id}/cancel",
     "/persons",

@@ -114,6 +114,8 @@ NOT_AUDITED = {
     "POST /verify": "changes nothing: it only reads a PDF",
     "POST /operator/live/customers/{organisation_id}/tax/preview": "changes nothing: it only shows a PDF",
     "POST /operator/test/customers/{organisation_id}/tax/preview": "changes nothing: it only shows a PDF",
+    "POST /operator/live/month-end/{month}/compare": "changes nothing: it only reads a file",
+    "POST /operator/test/month-end/{month}/compare": "changes nothing: it only reads a file",
     "POST /v1/orders/batch": "the orders are the record; their rows name the key",
     "POST /v1/orders/by-estimate": "the order is the record; its row names the key",
     "POST /v1/orders/by-mass": "the order is the record; its row names the key",

@@ -1,9 +1,11 @@
 """Month end: what is still open, the sums of the journal, and the exports for the books."""
 
+import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES
 from tonne.apps.backoffice.money.confirmed_step import ONE_MORE, ConfirmedPage, Wording, Work
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, OperatorViewer
@@ -13,6 +15,7 @@ from tonne.money.accounting.books.check_month import check_month
 from tonne.money.accounting.books.close_month import approve_reopening, close_month, request_reopening
 from tonne.money.accounting.books.errors import ChartIncomplete
 from tonne.money.accounting.books.files import FILES, BookFile, file_name
+from tonne.money.accounting.books.month_store import find_closed
 from tonne.money.accounting.journal import read_journal
 from tonne.platform.http.route import Request, Response
 from tonne.platform.web.render import see_other
@@ -43,7 +46,13 @@ class MonthEndPage(ConfirmedPage, frozen=True):
     def section(self) -> OperatorSection:
         return OperatorSection(
             pages={"/month-end": self.choose, ONE: self.show, f"{ONE}/files/{{name}}": self.download},
-            forms={f"{ONE}/close": self.close, f"{ONE}/reopen": self.reopen, f"{ONE}/approve": self.approve},
+            forms={
+                f"{ONE}/close": self.close,
+                f"{ONE}/reopen": self.reopen,
+                f"{ONE}/approve": self.approve,
+                f"{ONE}/compare": self.compare,
+            },
+            uploads={f"{ONE}/compare": MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
     async def choose(self, viewer: OperatorViewer) -> Response:
@@ -90,6 +99,21 @@ class MonthEndPage(ConfirmedPage, frozen=True):
             lambda tx: approve_reopening(tx, viewer.mode, month, approver=viewer.approver(now), now=now),
         )
 
+    async def compare(self, viewer: OperatorViewer, form: Form) -> Response:
+        """Say which file of the closed month has the bytes of the uploaded one."""
+        month, sent = self._month(viewer.request), viewer.request.file("given")
+        closed = await self.database.run(find_closed, viewer.mode, month)
+        digests = {} if closed is None or closed.digests is None else closed.digests
+        found = None
+        if sent is None or not sent.content:
+            form.fail("given", "Choose a file of this month.")
+        else:
+            digest = hashlib.sha256(sent.content).hexdigest()
+            found = next((FILES[name].title for name in digests if digests[name] == digest), None)
+            if found is None:
+                form.fail("given", "No file of this month has these bytes. It is of another month, or was changed.")
+        return await self._page(viewer, month, form, equal=found)
+
     async def _take(self, viewer: OperatorViewer, form: Form, words: Wording, work: Work[Any]) -> Response:
         month = self._month(viewer.request)
         back = f"{viewer.base}/month-end/{month:%Y-%m}"
@@ -128,7 +152,9 @@ class MonthEndPage(ConfirmedPage, frozen=True):
                     held, size = [], 0
         yield file.encode("".join(held))
 
-    async def _page(self, viewer: OperatorViewer, month: date, form: Form | None = None) -> Response:
+    async def _page(
+        self, viewer: OperatorViewer, month: date, form: Form | None = None, *, equal: str | None = None
+    ) -> Response:
         period = read_journal.month_period(viewer.mode, month)
         async with self.database.connection() as connection:
             points = await open_points.list_open_points_any_account(connection, period)
@@ -160,6 +186,7 @@ class MonthEndPage(ConfirmedPage, frozen=True):
             closed=closed,
             names=names,
             files=FILES,
+            equal=equal,
         )
 
     def _month(self, request: Request) -> date:
