@@ -33,7 +33,7 @@ async def books(services: Services, world: World, clock: ManualClock) -> Billing
 async def test_an_operator_records_what_became_of_electronic_invoices(
     olga: Person, books: Billing, world: World, tmp_path: Path
 ) -> None:
-    assert "All that were sent are accepted." in (await olga.get(PAGE)).text
+    assert "No electronic invoice waits for an answer." in (await olga.get(PAGE)).text
     billing = folder_of(books, tmp_path)
     number = await sent(billing, world)
     page = (await olga.get(PAGE)).text

@@ -72,3 +72,30 @@ async def test_two_accounts_with_the_same_card_share_its_limit(card_billing: Car
     states = [await state(scene, order) for order in orders]
     assert states.count((PAID, UNPAID, None)) == 10
     assert states.count(("placed", UNPAID, "collection_pending")) == 2
+
+
+async def test_accounts_of_several_currencies_use_shares_of_one_limit(card_billing: CardBilling) -> None:
+    scene = card_billing
+    await scene.order()
+    euros = scene.scope
+    async with scene.database.transaction() as tx:
+        organisation_id, method = euros.organisation_id, PaymentMethod.CARD
+        scope = await add_account(tx, organisation_id, Mode.TEST, method=method, currency="HUF", now=scene.clock())
+    scene.tenant = msgspec.structs.replace(scene.tenant, scope=scope)
+    await scene.execute(
+        "INSERT INTO exchange_rates (mode, base, quote, rate, source, as_of) "
+        "SELECT mode, 'EUR', 'HUF', 400, source, as_of FROM exchange_rates WHERE mode = 'test' LIMIT 1 "
+        "ON CONFLICT DO NOTHING"
+    )
+    await scene.order()
+    await scene.execute("UPDATE account_cards SET fingerprint = 'one card'")
+    await scene.run()
+    scene.clock.advance(seconds=1)
+    # 100 of 1,750 forints, and 0.48 of 5.00 euros.
+    orders = [await scene.place_order(scope, mass_grams=20_000), await scene.place_order(euros, mass_grams=LARGEST)]
+    await scene.run_jobs(scene.issue)
+    assert [await state(scene, order) for order in orders] == [(PAID, UNPAID, None)] * 2
+    # The forints leave 4.71 euros: nine more orders are 4.32.
+    more = [await scene.place_order(euros, mass_grams=LARGEST) for _ in range(10)]
+    await scene.run_jobs(scene.issue)
+    assert [(await state(scene, order))[0] for order in more].count("placed") == 2

@@ -1,5 +1,6 @@
 """An order that a card pays takes the open collection of its account with it: one charge, each with its document."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from decimal import Decimal
@@ -85,6 +86,32 @@ async def test_one_charge_pays_a_normal_order_and_the_open_collection(shop: Smal
     await shop.run()
     assert (await charges(shop))[2:] == [("captured", alone.amount_due_minor, None)]
     await end(shop)
+
+
+async def test_workers_that_find_a_collection_and_a_larger_order_charge_once(
+    card_billing: CardBilling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonne.money.invoices.card_payment.settle_card_invoice.BATCH", 1)
+    scene = card_billing
+    await scene.order()
+    await scene.run()
+    [before], sent = await scene.taken(), len(scene.gateway.charged)
+    scene.clock.advance(seconds=1)
+    for _ in range(3):
+        await scene.place_order(scene.scope, mass_grams=2_400)
+    await scene.run_jobs(scene.issue)
+    scene.clock.advance(seconds=5)
+    await scene.run_jobs(scene.consolidate)
+    order = await scene.place_order(scene.scope)
+    await scene.run_jobs(scene.issue, scene.worker)
+    assert len(await scene.invoices()) == 2
+    # Each claims one of the invoices, and both charges would be for both.
+    await asyncio.gather(*(scene.another_charger().run_once() for _ in range(3)))
+    await scene.run()
+    assert len(scene.gateway.charged) == sent + 1
+    assert sorted(await scene.taken()) == sorted([before, (order.amount_due_minor or 0) + 9])
+    assert {row["status"] for row in await scene.invoices()} == {"paid"}
+    await end(scene)
 
 
 async def test_documents_of_earlier_months_go_with_it(shop: SmallOrders) -> None:

@@ -1,5 +1,6 @@
 """Invoices of taxed orders: amounts, notes, and what they wait for."""
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -9,11 +10,13 @@ import pytest
 from tests.money.invoices.billing import Billing, pdf_of
 from tests.support.world import ADDRESS, TESTER, World
 from tonne.apps.cli.operations.doctor import find_waiting
+from tonne.money.invoices.documents.record import InvoicePeriod
 from tonne.money.invoices.documents.seller_details import missing_settings
 from tonne.money.invoices.issuing.issue_invoices import HELD_BACK_RETRY, IssueInvoices
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
+from tonne.selling.accounts.model import Billing as BillingMode
 from tonne.selling.accounts.tax.tax_profile import set_tax_profile
 from tonne.selling.accounts.tax.vat_checks import VatAnswer, VatOutcome, record_vat_check
 
@@ -132,3 +135,40 @@ def test_what_each_treatment_needs(
     settings: Settings, treatment: str, changes: dict[str, str], missing: list[str]
 ) -> None:
     assert missing_settings(msgspec.structs.replace(settings, **changes), TaxTreatment(treatment)) == missing
+
+
+async def test_an_unpaid_invoice_states_no_day_of_supply(billing: Billing, world: World) -> None:
+    await give_profile(billing, world, treatment=TaxTreatment.STANDARD, rate=Decimal("0.19"), **ADDRESS)
+    with_settings(billing, **GERMAN_SELLER)
+    order = await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    record = (await billing.invoice(order)).read_record()
+    assert (record.supplied_on, record.supply, record.paid_on) == (None, None, None)
+    [mail] = await billing.mails()
+    assert "Supply: on retirement. Its date is on the certificate." in " ".join(pdf_of(mail).split())
+
+
+SUPPLIED = "UPDATE orders SET supplied_on = $2 WHERE id = $1"
+
+
+@pytest.mark.parametrize(
+    ("days", "stated"),
+    [
+        ((date(2026, 3, 9), date(2026, 3, 9)), ("2026-03-09", None)),
+        ((date(2026, 3, 9), date(2026, 3, 28)), (None, InvoicePeriod("2026-03-09", "2026-03-28"))),
+        ((date(2026, 3, 9), None), (None, None)),
+    ],
+)
+async def test_a_monthly_invoice_states_the_days_on_which_its_orders_were_supplied(
+    billing: Billing, world: World, days: tuple[date | None, ...], stated: tuple[str | None, InvoicePeriod | None]
+) -> None:
+    ours = world.ours_live.scope
+    await billing.set_billing(ours, billing=BillingMode.MONTHLY)
+    orders = [await billing.place_order(ours) for _ in days]
+    await billing.issue.run_once()
+    for order, day in zip(orders, days, strict=True):
+        await billing.execute(SUPPLIED, order.id, day)
+    billing.clock.turn_to(4, 1, 1)
+    await billing.work()
+    record = (await billing.invoice(orders[0])).read_record()
+    assert (record.supplied_on, record.supply) == stated

@@ -230,10 +230,11 @@ async def test_the_kind_of_a_document_follows_from_the_buyer_and_the_amount(
     assert found == expected
 
 
-async def test_reverse_charge_without_a_vat_id_is_held_back(scene: DocumentsScene) -> None:
-    order = _live(await scene.order(), 1, TaxTreatment.REVERSE_CHARGE, at_checkout=False)
+@pytest.mark.parametrize("person", [None, PERSON], ids=["organisation", "person at checkout"])
+async def test_reverse_charge_without_a_vat_id_is_held_back(scene: DocumentsScene, person: BuyerDetails | None) -> None:
+    order = _live(await scene.order(), 1, TaxTreatment.REVERSE_CHARGE, at_checkout=person is not None)
     ours = BilledOrganisation("Ours", "", [], TaxProfile(**ADDRESS))
-    _, lacks = draft_document(order, ours, None, SETTINGS, _facts(order))
+    _, lacks = draft_document(order, ours, person, SETTINGS, _facts(order))
     assert lacks.hold_reason == HoldReason.VAT_CHECK_MISSING
     assert "tonne org tax" in lacks.reason
 

@@ -1,12 +1,13 @@
 """Fulfil orders that are too small for a card payment before they are paid, as far as their card is trusted.
 
 What is fulfilled and not paid stays within `card_collect_at` for each card, however many accounts have stored it, and
-within ten times that for each organisation.
+within ten times that for each organisation. Accounts may have several currencies, so sums are shares of the limit.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from fractions import Fraction
 
 from msgspec import Struct, structs
 
@@ -70,22 +71,28 @@ async def find_cards_any_account(
 
 
 FIND_SHARING = """
-SELECT account_id, organisation_id, fingerprint FROM account_cards
-WHERE mode = $3 AND (organisation_id = ANY ($1::text[]) OR fingerprint = ANY ($2::text[]))
+SELECT card.account_id, card.organisation_id, card.fingerprint, accounts.currency
+FROM account_cards card JOIN accounts ON accounts.id = card.account_id
+WHERE card.mode = $3 AND (card.organisation_id = ANY ($1::text[]) OR card.fingerprint = ANY ($2::text[]))
 """
 
 
 async def _sum_unpaid_any_account(
-    tx: Connection, organisations: set[str], fingerprints: set[str], mode: Mode
-) -> dict[str, int]:
-    """What is fulfilled and not paid by each card and each organisation, in millionths of a minor unit."""
+    tx: Connection, organisations: set[str], fingerprints: set[str], mode: Mode, service: Settings
+) -> dict[str, Fraction]:
+    """What is fulfilled and not paid by each card and each organisation, as a share of the limit of a card."""
     sharing = await tx.fetch(FIND_SHARING, sorted(organisations), sorted(fingerprints), mode)
     unpaid = await sum_on_credit_any_account(tx, [row["account_id"] for row in sharing], PaymentMethod.CARD)
-    used: dict[str, int] = defaultdict(int)
+    used: dict[str, Fraction] = defaultdict(Fraction)
     for row in sharing:
         for owner in (row["organisation_id"], row["fingerprint"]):
-            used[owner] += unpaid.get(row["account_id"], 0)
+            used[owner] += _share_of_limit(unpaid.get(row["account_id"], 0), row["currency"], service)
     return used
+
+
+def _share_of_limit(exact: int, currency: str, service: Settings) -> Fraction:
+    """`exact` is in millionths of a minor unit."""
+    return Fraction(exact, service.collect_at_minor(currency) * GRAMS_PER_TONNE)
 
 
 async def fulfil_first(
@@ -106,17 +113,16 @@ async def fulfil_first(
     organisations = {card.organisation_id for card in trusted.values()}
     fingerprints = {card.fingerprint for card in trusted.values()}
     await lock_credit(tx, organisations | fingerprints)
-    used = await _sum_unpaid_any_account(tx, organisations, fingerprints, asking[0].scope.mode)
+    used = await _sum_unpaid_any_account(tx, organisations, fingerprints, asking[0].scope.mode, service)
     granted, waiting = [], []
     for order in sorted(asking, key=lambda each: (each.created_at, each.id)):
-        card, limit = trusted[order.scope.account_id], service.collect_at_minor(order.currency) * GRAMS_PER_TONNE
-        is_above = used[card.fingerprint] + order.exact_cost > limit
-        is_above |= used[card.organisation_id] + order.exact_cost > CARDS_OF_ORGANISATION * limit
+        card, share = trusted[order.scope.account_id], _share_of_limit(order.exact_cost, order.currency, service)
+        is_above = used[card.fingerprint] + share > 1 or used[card.organisation_id] + share > CARDS_OF_ORGANISATION
         if card.is_pending or is_above:
             waiting.append(order)
             continue
-        used[card.fingerprint] += order.exact_cost
-        used[card.organisation_id] += order.exact_cost
+        used[card.fingerprint] += share
+        used[card.organisation_id] += share
         fulfilled = structs.replace(order, status=OrderStatus.PAID).with_window(now)
         granted.append(Transitions(order, [fulfilled], order.due_at(now)))
     return granted, waiting
