@@ -1,7 +1,6 @@
 """Read the journal: entries of a period, and balances. A worker stores them (`books/post_entries.py`)."""
 
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
 from itertools import groupby
 
@@ -151,14 +150,6 @@ async def sum_balances(tx: Connection, period: Period) -> list[Posting]:
         for each in await sum_turnover(tx, period)
         if each.balance_minor or each.home_minor
     ]
-
-
-def unbalanced_currencies(turnover: Sequence[AccountTurnover]) -> Sequence[str]:
-    """In which debits and credits differ: never, unless the records are damaged."""
-    sums: Counter[str] = Counter()
-    for each in turnover:
-        sums[each.currency] += each.balance_minor
-    return sorted(currency for currency, minor in sums.items() if minor)
 
 
 async def read_opening(tx: Connection, before: Period) -> JournalEntry | None:

@@ -163,13 +163,6 @@ async def find_credit_note_any_account(connection: Connection, reference: str) -
     return optional(read_note, await connection.fetchrow(FIND_BY_REFERENCE, reference))
 
 
-FIND_NOTES = f"SELECT {NOTE_COLUMNS} FROM {NOTES} WHERE note.id = ANY ($1::text[]) ORDER BY note.id"  # noqa: S608 - a constant
-
-
-async def find_credit_notes_any_account(connection: Connection, ids: Sequence[str]) -> list[CreditNote]:
-    return [read_note(row) for row in await connection.fetch(FIND_NOTES, ids)]
-
-
 # A lease: if the worker dies, the notes are due again when it expires.
 CLAIM_DUE = f"""
 UPDATE credit_notes note SET next_attempt_at = $2
