@@ -1,9 +1,11 @@
 """Credentials and status lists are verified by libraries that know nothing of Tonne.
 
-The program is that of `docs/credentials.md`, with the libraries of Digital Bazaar.
+The first program is that of `docs/credentials.md`, with the libraries of Digital Bazaar. Tokens are verified by that of
+the OpenWallet Foundation.
 """
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,9 +16,12 @@ from tests.integration.node_packages import HOME, is_installed
 from tests.integration.programs import find_program
 from tests.integration.snippets import DOCS, snippets_of
 from tests.supply.certificates.credentials.scene import Json, Verifier
+from tests.supply.certificates.credentials.test_sd_jwt import present, token_of
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.supply.certificates.credentials.credential import StatusPurpose
+from tonne.supply.certificates.credentials.issuer_endpoints import encode_list
 
 # Sorting keys, escaping and UTF-8 must be the same in every implementation.
 NAME = 'Łódź & 株式会社グリーン "Ω"\\ 🌳 \u00e9e\u0301'
@@ -39,6 +44,15 @@ async def folder(verifier: Verifier, tmp_path: Path) -> Path:
     return tmp_path
 
 
+async def fetch_lists(verifier: Verifier, folder: Path, credential: Json) -> Json:
+    """Returns the one of the purpose `revocation`."""
+    for entry in credential["credentialStatus"]:
+        answer = await verifier.browser.get(entry["statusListCredential"])
+        (folder / f"{entry['statusPurpose']}.json").write_bytes(answer.content)
+    found: Json = answer.json()
+    return found
+
+
 def verify(folder: Path, credential: Json) -> str:
     (folder / "credential.json").write_text(json.dumps(credential), encoding="utf-8")
     node = [find_program("node"), "verify.mjs"]
@@ -57,7 +71,7 @@ async def test_another_implementation_verifies_credentials_and_refuses_changed_o
     credential = await verifier.credential(order_id)
     subject = credential["credentialSubject"]
     assert subject["beneficiary"] == NAME
-    status_list = (await verifier.browser.get(credential["credentialStatus"]["statusListCredential"])).json()
+    status_list = await fetch_lists(verifier, folder, credential)
     await verifier.erase()
     erased = await verifier.credential(order_id)
     for name, genuine in {"whole": credential, "list": status_list, "erased": erased}.items():
@@ -71,3 +85,52 @@ async def test_another_implementation_verifies_credentials_and_refuses_changed_o
         "list": status_list | {"credentialSubject": status_list["credentialSubject"] | {"ttl": 1}},
     }.items():
         assert verify(folder, changed) == "refused", name
+
+
+async def test_another_implementation_refuses_what_was_replaced_or_withdrawn(verifier: Verifier, folder: Path) -> None:
+    replaced_id, first = await verifier.complete_order()
+    withdrawn_id, _ = await verifier.complete_order()
+    early = await verifier.credential(replaced_id)
+    await verifier.rename(replaced_id, "Berta Ltd")
+    await verifier.withdraw(withdrawn_id)
+    await verifier.publish()
+    new = await verifier.credential(replaced_id)
+    await fetch_lists(verifier, folder, new)
+    assert verify(folder, new) == "verified"
+    for void in (early, await verifier.credential(replaced_id, first), await verifier.credential(withdrawn_id)):
+        assert verify(folder, void) == "refused"
+    listed = json.loads((folder / "revocation.json").read_text(encoding="utf-8"))
+    cleared = listed["credentialSubject"] | {"encodedList": encode_list(StatusPurpose.REVOCATION, [])}
+    (folder / "revocation.json").write_text(json.dumps(listed | {"credentialSubject": cleared}), encoding="utf-8")
+    assert verify(folder, early) == "refused", "the list is signed"
+
+
+async def test_another_implementation_verifies_tokens_with_and_without_the_name(
+    verifier: Verifier, folder: Path
+) -> None:
+    order_id = await verifier.buys(name=NAME)
+    await verifier.publish()
+    token = await token_of(verifier, order_id)
+    shutil.copy(Path(__file__).parent / "clients" / "verify_sd_jwt.mjs", folder / "verify_sd_jwt.mjs")
+    keys = await verifier.browser.get("/.well-known/jwt-vc-issuer")
+    (folder / "issuer.json").write_bytes(keys.content)
+    whole, bare = verify_token(folder, token), verify_token(folder, present(token))
+    assert whole is not None
+    assert bare is not None
+    assert whole["beneficiary"] == NAME
+    assert set(whole) - set(bare) == {"beneficiary", "number", "order_id", "verification_url"}
+    assert bare["total_quantity"] == whole["total_quantity"]
+    header, payload, signature = token.partition("~")[0].split(".")
+    other = f"{header}.{payload[:-6]}AAAAAA.{signature}~"
+    assert verify_token(folder, other) is None
+    assert verify_token(folder, token.replace("~", "~WyJhIiwibW9kZSIsImxpdmUiXQ~", 1)) is None, "nobody signed it"
+
+
+def verify_token(folder: Path, token: str) -> Json | None:
+    (folder / "token.txt").write_text(token, encoding="utf-8")
+    node = [find_program("node"), "verify_sd_jwt.mjs"]
+    done = subprocess.run(node, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode in {0, 1}, done.stderr
+    assert (done.returncode == 0) is bool(done.stdout), done.stderr
+    found: Json | None = json.loads(done.stdout) if done.stdout else None
+    return found

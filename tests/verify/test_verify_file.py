@@ -10,7 +10,18 @@ from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
 from pyhanko.pdf_utils.reader import PdfFileReader
 
 from tests.verify.file_server import serve
-from tests.verify.seller import DID, LINE, METHOD, NUMBER, SUBJECT, Seller, make_opening, make_pdf, retirement_facts
+from tests.verify.seller import (
+    DID,
+    HOST,
+    LINE,
+    METHOD,
+    NUMBER,
+    SUBJECT,
+    Seller,
+    make_opening,
+    make_pdf,
+    retirement_facts,
+)
 from tonne_verify.cli import main
 from tonne_verify.errors import NotProven
 from tonne_verify.issuer import Issuer
@@ -19,6 +30,7 @@ from tonne_verify.pdf import check_pdf
 from tonne_verify.report import Report, Verdict
 from tonne_verify.run import silence_libraries
 from tonne_verify.verify_file import verify_file
+from tonne_verify.vocabulary import CONTEXT_FILE, CREDENTIALS_V2, related_resource
 
 silence_libraries()
 
@@ -305,3 +317,22 @@ def test_online_asks_for_the_status_and_for_revoked_keys(seller: Seller, tmp_pat
         files["/.well-known/tonne-issuer.json"] = json.dumps({**published, "credential_keys": taken}).encode()
         assert main(run) == 2
     assert Issuer.parse(json.dumps(seller.issuer_json())).id == DID
+
+
+def test_a_context_that_gives_the_words_another_meaning_is_refused(seller: Seller) -> None:
+    url = f"https://{HOST}/credentials/vocabulary/context-v1.json"
+    contexts = [CREDENTIALS_V2, url]
+    pinned = related_resource(CONTEXT_FILE, url)
+    other = {**pinned, "digestSRI": pinned["digestSRI"].swapcase()}
+    refused = "The credential gives its words another meaning: its `@context` is not one that is known."
+    for changes, holds in (
+        ({"@context": contexts, "relatedResource": [pinned]}, True),
+        ({"@context": contexts}, False),
+        ({"@context": contexts, "relatedResource": [other]}, False),
+        ({"@context": [*contexts, {"quantity": "urn:kilograms"}], "relatedResource": [pinned]}, False),
+        ({"@context": contexts[1:], "relatedResource": [pinned]}, False),
+        ({"@context": {}}, False),
+    ):
+        document: dict[str, Any] = dict(changes)
+        failed = failures(verify_json(seller, seller.credential(**document)))
+        assert failed == ({} if holds else {"credential": refused}), changes

@@ -1044,8 +1044,8 @@ export class OrdersResource {
   }
 
   /**
-   * Download the certificate of a complete order as a PDF. The PDF states what was retired, with serial numbers, and a
-   * code to verify it. With `number`, returns that certificate of the order, even if it was replaced.
+   * Download the certificate of a complete order as a PDF. It states what was retired, with serial numbers, and a code
+   * to verify it.
    */
   downloadCertificate(
     orderId: string,
@@ -1057,7 +1057,7 @@ export class OrdersResource {
 
   /**
    * Read the certificate of a complete order as JSON. It has the contents of the PDF, which never change, and the state
-   * of the certificate. With `number`, returns that certificate of the order, even if it was replaced.
+   * of the certificate.
    */
   retrieveCertificate(
     orderId: string,
@@ -1071,15 +1071,23 @@ export class OrdersResource {
    * Read the certificate of a complete order as a verifiable credential. The credential states what was retired and for
    * whom, signed by the seller: anyone can verify it without this service, with the keys at `/.well-known/did.json`.
    * `evidence` proves that the retirements and the certificate are in the seller's public log; it is missing until the
-   * log covers them, within a minute. `credentialStatus` names the list that says whether the certificate was replaced
-   * or withdrawn. With `number`, returns that certificate of the order, even if it was replaced.
+   * log covers them, within a minute. `credentialStatus` names the lists that say whether the certificate was replaced
+   * or withdrawn.
    */
   retrieveCredential(
     orderId: string,
     query: { number?: string | undefined } = {},
     options: CallOptions = {},
-  ): Promise<{ "@context": string[]; id: string; type: string[]; issuer: { id?: string; name?: string }; validFrom: string; credentialSubject: Record<string, unknown>; credentialStatus?: Record<string, unknown>; evidence?: Record<string, unknown>[]; proof: Record<string, unknown> }> {
+  ): Promise<{ "@context": string[]; id: string; type: string[]; issuer: { id?: string; name?: string }; validFrom: string; credentialSubject: Record<string, unknown>; credentialSchema: Record<string, unknown>; relatedResource: Record<string, unknown>[]; credentialStatus?: Record<string, unknown>[]; evidence?: Record<string, unknown>[]; proof: Record<string, unknown> }> {
     return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/credential.json`, { query }, options);
+  }
+
+  /**
+   * Read a valid certificate as an SD-JWT VC, whose holder can withhold the names. Leave out the disclosures of
+   * `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the retirements and their proofs.
+   */
+  downloadCredential.sdJwt(orderId: string, options: CallOptions = {}): Promise<ArrayBuffer> {
+    return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/credential.sd-jwt`, { returns: "file" }, options);
   }
 
   /**

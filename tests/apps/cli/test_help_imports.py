@@ -7,7 +7,18 @@ from tonne.apps.cli.help_pages import read_help_pages
 from tonne.apps.cli.main import COMMANDS
 
 # Each takes a tenth of a second or more to import, or is all of Tonne.
-HEAVY = {"PIL", "aiosmtplib", "mt940", "pint", "pyhanko", "stripe", "tonne.apps.wiring.app", "webauthn"}
+HEAVY = {
+    "PIL",
+    "aiosmtplib",
+    "jwcrypto",
+    "mt940",
+    "pint",
+    "pyhanko",
+    "sd_jwt",
+    "stripe",
+    "tonne.apps.wiring.app",
+    "webauthn",
+}
 EVERY_HELP = f"""
 import contextlib, io
 from tonne.apps.cli.main import main

@@ -2594,8 +2594,7 @@ class OrdersResource:
     ) -> bytes:
         """Download the certificate of a complete order as a PDF.
 
-        The PDF states what was retired, with serial numbers, and a code to verify it. With `number`, returns that
-        certificate of the order, even if it was replaced.
+        It states what was retired, with serial numbers, and a code to verify it.
         """
         return self._caller.call(
             bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/certificate", query={"number": number}, **options
@@ -2606,8 +2605,7 @@ class OrdersResource:
     ) -> models.Certificate:
         """Read the certificate of a complete order as JSON.
 
-        It has the contents of the PDF, which never change, and the state of the certificate. With `number`, returns
-        that certificate of the order, even if it was replaced.
+        It has the contents of the PDF, which never change, and the state of the certificate.
         """
         return self._caller.call(
             models.Certificate,
@@ -2625,8 +2623,7 @@ class OrdersResource:
         The credential states what was retired and for whom, signed by the seller: anyone can verify it without this
         service, with the keys at `/.well-known/did.json`. `evidence` proves that the retirements and the certificate
         are in the seller's public log; it is missing until the log covers them, within a minute. `credentialStatus`
-        names the list that says whether the certificate was replaced or withdrawn. With `number`, returns that
-        certificate of the order, even if it was replaced.
+        names the lists that say whether the certificate was replaced or withdrawn.
         """
         return self._caller.call(
             dict[str, Any],
@@ -2634,6 +2631,16 @@ class OrdersResource:
             f"/v1/orders/{segment('order_id', order_id)}/credential.json",
             query={"number": number},
             **options,
+        )
+
+    def download_credential_sd_jwt(self, order_id: str, **options: Unpack[CallOptions]) -> bytes:
+        """Read a valid certificate as an SD-JWT VC, whose holder can withhold the names.
+
+        Leave out the disclosures of `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the
+        retirements and their proofs.
+        """
+        return self._caller.call(
+            bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/credential.sd-jwt", **options
         )
 
     def list_certificates(self, order_id: str, **options: Unpack[CallOptions]) -> models.CertificateList:

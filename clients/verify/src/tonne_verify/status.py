@@ -27,8 +27,11 @@ class CredentialState(IntEnum):
 
 def fetch_state(document: Mapping[str, Any], issuer: Issuer) -> CredentialState:
     """Raises NotProven if the list cannot be fetched, is not signed by the issuer, or is out of date."""
-    entry = document.get("credentialStatus")
-    if not isinstance(entry, dict) or entry.get("type") != "BitstringStatusListEntry":
+    found = document.get("credentialStatus")
+    entries = [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict)]
+    # The other purpose, `revocation`, says less.
+    entry = next((each for each in entries if each.get("statusPurpose") == "message"), {})
+    if entry.get("type") != "BitstringStatusListEntry":
         raise NotProven("The credential does not say where its status is published.")
     url, index = entry.get("statusListCredential"), str(entry.get("statusListIndex"))
     if not isinstance(url, str) or not (index.isascii() and index.isdigit()):

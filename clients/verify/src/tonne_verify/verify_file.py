@@ -21,6 +21,7 @@ from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
 from tonne_verify.timeline import MAX_DELAY, check_times
+from tonne_verify.vocabulary import check_context
 
 CREDENTIAL_FILE = "credential.json"
 PROOF_FILE = "certificate.tlog-proof"
@@ -137,6 +138,7 @@ class _Signed:
 def _check_signature(document: Json, issuer: Issuer) -> _Signed:
     signature = check_credential(document, issuer.credential_public_keys())
     issuer.credential_key(signature.verification_method).period.check(signature.created)
+    check_context(document)
     named = document.get("issuer")
     if (named.get("id") if isinstance(named, dict) else named) != issuer.id:
         raise NotProven(f"The credential names another issuer than {issuer.id}.")

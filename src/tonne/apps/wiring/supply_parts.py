@@ -38,7 +38,7 @@ class SupplyParts(SellingParts):
         self.retire_units = RetireUnits(database, clock, settings, self.registry_accounts)
         self.check_registries = CheckRegistries(database, clock, self.registry_accounts)
         self.retire_test_order = RetireTestOrder(database, clock, settings, self.retire_units)
-        self.certificates = CertificateEndpoints(database, self.render_certificate, self.issue_credential)
+        self.certificates = CertificateEndpoints(database, self.render_certificate, self.issue_credential, clock)
         self.retirements = RetirementEndpoints(
             database, self.retire_test_order, self.directory, clock=clock, settings=settings, notifier=self.notifier
         )

@@ -70,23 +70,30 @@ class Verifier(Persons):
         """Checks signature and evidence. Returns the kinds of statements that were proven."""
         issuer = await self.issuer()
         check_credential(credential, issuer.credential_public_keys())
-        return [_check_evidence(each, issuer) for each in credential.get("evidence", [])]
+        return [check_evidence(each, issuer) for each in credential.get("evidence", [])]
 
     async def listed_status(self, credential: Json) -> str:
-        """Reads the status list that the credential names, as a verifier does."""
-        entry = credential["credentialStatus"]
+        """Reads the status lists that the credential names, as a verifier does."""
+        message, revocation = credential["credentialStatus"]
+        bits = await self._listed_bits(message)
+        (said,) = (each["message"] for each in message["statusMessage"] if each["status"] == hex(int(bits, 2)))
+        assert await self._listed_bits(revocation) == ("0" if said == "valid" else "1")
+        return str(said)
+
+    async def _listed_bits(self, entry: Json) -> str:
         answer = await self.browser.get(entry["statusListCredential"])
         assert answer.status_code == 200
         status_list = answer.json()
         check_credential(status_list, (await self.issuer()).credential_public_keys())
         assert status_list["id"] == entry["statusListCredential"]
+        assert status_list["credentialSubject"]["statusPurpose"] == entry["statusPurpose"]
         encoded = status_list["credentialSubject"]["encodedList"]
         packed = base64.urlsafe_b64decode(encoded.removeprefix("u") + "==")
         bits = "".join(f"{byte:08b}" for byte in gzip.decompress(packed))
-        start = int(entry["statusListIndex"]) * entry["statusSize"]
-        value = int(bits[start : start + entry["statusSize"]], 2)
-        (message,) = (each["message"] for each in entry["statusMessage"] if int(each["status"], 16) == value)
-        return str(message)
+        size = entry.get("statusSize", 1)
+        assert len(bits) == 131_072 * size
+        start = int(entry["statusListIndex"]) * size
+        return bits[start : start + size]
 
     async def rename(self, order_id: str, name: str, kind: BeneficiaryKind = BeneficiaryKind.ORGANISATION) -> None:
         """A new certificate replaces the one of the order."""
@@ -108,7 +115,7 @@ class Verifier(Persons):
             await withdraw_certificate(tx, order, reason="The lot was invalid.", by=TESTER.now())
 
 
-def _check_evidence(evidence: Json, issuer: Issuer) -> str:
+def check_evidence(evidence: Json, issuer: Issuer) -> str:
     opening = Opening.from_json(evidence)
     opening.check()
     proof = TlogProof.parse(evidence["proof"])

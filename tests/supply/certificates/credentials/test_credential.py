@@ -1,13 +1,20 @@
 """Certificates as verifiable credentials: what they state, that they verify, and who can read them."""
 
+import base64
+import hashlib
+from typing import Any, get_args, get_type_hints
+
+import jsonschema_rs
+import msgspec
 import pytest
 
 from tests.channels.public_pages.certificates import show_page
-from tests.supply.certificates.credentials.scene import Verifier
+from tests.supply.certificates.credentials.scene import Json, Verifier
 from tests.support.api_client import codes
 from tests.support.postgres import undone
 from tonne.apps.cli.operations.doctor import find_breaches
 from tonne.selling.orders.model import BeneficiaryKind
+from tonne.supply.certificates.record import CertificateRecord
 from tonne_verify.credentials import check_credential
 from tonne_verify.errors import NotProven
 
@@ -39,6 +46,40 @@ async def test_the_credential_states_the_certificate_and_verifies(verifier: Veri
     assert credential["issuer"] == {"id": "did:web:tonne.test", "name": certificate["issuer"]}
     assert subject["number"] == number
     assert credential == await verifier.credential(order_id), "signing is deterministic"
+
+
+async def test_context_and_schema_are_published_pinned_and_have_every_word(verifier: Verifier) -> None:
+    order_id, _ = await verifier.complete_order()
+    await verifier.publish()
+    credential = await verifier.credential(order_id)
+    files = {}
+    for each in credential["relatedResource"]:
+        answer = await verifier.browser.get(each["id"])
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == each["mediaType"]
+        assert answer.headers["access-control-allow-origin"] == "*"
+        digest = base64.b64encode(hashlib.sha384(answer.content).digest()).decode()
+        assert each["digestSRI"] == f"sha384-{digest}"
+        files[each["id"]] = answer.json()
+    assert (await verifier.browser.get("/credentials/vocabulary/__init__.py")).status_code == 404
+    schema, context = files[credential["credentialSchema"]["id"]], files[credential["@context"][1]]["@context"]
+    jsonschema_rs.validator_for(schema).validate(credential)
+    mistakes: list[Json] = [{"total_quantity": 2}, {"lines": []}, {"mode": "other"}]
+    for changed in mistakes:
+        wrong = credential | {"credentialSubject": credential["credentialSubject"] | changed}
+        assert not jsonschema_rs.validator_for(schema).is_valid(wrong), changed
+    unknown = _names_of(CertificateRecord) - {"issued_at", "issuer", "verification_url", "logo"} - set(context)
+    assert unknown == set(), "they need a second version of the context"
+
+
+def _names_of(record: Any) -> set[str]:
+    """The names of all fields, also of the structs in it."""
+    parts = [record, *get_args(record)]
+    structs = [each for each in parts if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    names = {name for each in structs for name in each.__struct_fields__}
+    inner = [hint for each in structs for hint in get_type_hints(each).values()]
+    inner += get_args(record)
+    return names.union(*map(_names_of, inner)) if inner else names
 
 
 async def test_a_changed_value_is_noticed(verifier: Verifier) -> None:
@@ -80,13 +121,16 @@ async def test_the_status_list_says_what_became_of_a_certificate(verifier: Verif
 async def test_status_lists_of_both_modes_and_unknown_ones(verifier: Verifier) -> None:
     await verifier.complete_order()
     for name, status in {
-        "test-0": 200,
-        "live-0": 200,
-        "live-1": 404,
-        "live-00": 404,
-        "live--1": 404,
-        "other-0": 404,
-        "live-999999999999": 404,
+        "message-test-0": 200,
+        "message-live-0": 200,
+        "revocation-live-0": 200,
+        "message-live-1": 404,
+        "revocation-live-1": 404,
+        "message-live-00": 404,
+        "message-live--1": 404,
+        "message-other-0": 404,
+        "other-live-0": 404,
+        "message-live-999999999999": 404,
         "x": 404,
     }.items():
         answer = await verifier.browser.get(f"/credentials/status/{name}")

@@ -3,34 +3,38 @@
 from tonne.platform.db.database import Database
 from tonne.platform.http.lists import list_response
 from tonne.platform.http.route import Request, Response, json_response
+from tonne.platform.values.context import Clock
 from tonne.selling.orders import store as order_store
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.supply.certificates.credentials.issue_credential import IssueCredential, RenderCertificate
+from tonne.supply.certificates.credentials.sd_jwt import MEDIA_TYPE
+from tonne.supply.certificates.record import CertificateState
 from tonne.supply.certificates.store import StoredCertificate, list_of_order, normal_number
 from tonne.supply.stock.errors import CertificateNotAvailable
 
 
 class CertificateEndpoints:
-    def __init__(self, database: Database, certificates: RenderCertificate, credentials: IssueCredential) -> None:
+    def __init__(
+        self, database: Database, certificates: RenderCertificate, credentials: IssueCredential, clock: Clock
+    ) -> None:
         self._database = database
         self._certificates = certificates
         self._credentials = credentials
+        self._clock = clock
 
     async def certificate(self, request: Request) -> Response:
         """Download the certificate of a complete order as a PDF.
 
-        The PDF states what was retired, with serial numbers, and a code to verify it. With `number`, returns that
-        certificate of the order, even if it was replaced.
+        It states what was retired, with serial numbers, and a code to verify it.
         """
-        return await self._certificates.answer((await self._find(request)).record)
+        return await self._certificates.answer((await self._find(request, *request.query("number"))).record)
 
     async def certificate_json(self, request: Request) -> Response:
         """Read the certificate of a complete order as JSON.
 
-        It has the contents of the PDF, which never change, and the state of the certificate. With `number`, returns
-        that certificate of the order, even if it was replaced.
+        It has the contents of the PDF, which never change, and the state of the certificate.
         """
-        return json_response((await self._find(request)).out)
+        return json_response((await self._find(request, *request.query("number"))).out)
 
     async def credential(self, request: Request) -> Response:
         """Read the certificate of a complete order as a verifiable credential.
@@ -38,10 +42,21 @@ class CertificateEndpoints:
         The credential states what was retired and for whom, signed by the seller: anyone can verify it without this
         service, with the keys at `/.well-known/did.json`. `evidence` proves that the retirements and the certificate
         are in the seller's public log; it is missing until the log covers them, within a minute.
-        `credentialStatus` names the list that says whether the certificate was replaced or withdrawn. With `number`,
-        returns that certificate of the order, even if it was replaced.
+        `credentialStatus` names the lists that say whether the certificate was replaced or withdrawn.
         """
-        return Response(await self._credentials.issue((await self._find(request)).record))
+        return Response(await self._credentials.issue((await self._find(request, *request.query("number"))).record))
+
+    async def sd_jwt(self, request: Request) -> Response:
+        """Read a valid certificate as an SD-JWT VC, whose holder can withhold the names.
+
+        Leave out the disclosures of `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the
+        retirements and their proofs.
+        """
+        found = await self._find(request)
+        if found.state is not CertificateState.VALID:
+            raise CertificateNotAvailable("The certificate of the order was withdrawn.")
+        token = await self._credentials.issue_sd_jwt(found.record, self._clock())
+        return Response(token, media_type=MEDIA_TYPE.encode())
 
     async def list_certificates(self, request: Request) -> Response:
         """List the certificates of an order.
@@ -51,8 +66,7 @@ class CertificateEndpoints:
         """
         return list_response([each.out for each in await self._list(request)], None)
 
-    async def _find(self, request: Request) -> StoredCertificate:
-        (number,) = request.query("number")
+    async def _find(self, request: Request, number: str | None = None) -> StoredCertificate:
         found = await self._list(request)
         if not found:
             raise CertificateNotAvailable

@@ -14,6 +14,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, to_wire
 from tonne.supply.certificates.credentials.credential import Json, compose_credential
 from tonne.supply.certificates.credentials.did import did_of, key_address
+from tonne.supply.certificates.credentials.sd_jwt import compose_claims, issue_sd_jwt
 from tonne.supply.certificates.credentials.status_store import find_status_index
 from tonne.supply.certificates.logo_store import find_certificate_logo
 from tonne.supply.certificates.pdf import AttachedFiles, certificate_pdf
@@ -39,6 +40,13 @@ class IssueCredential:
         evidence, index = await self._find(record)
         proven = [] if evidence is None else evidence.all if with_changes else evidence.issued
         return await self._sign(record, proven, index)
+
+    async def issue_sd_jwt(self, record: CertificateRecord, now: datetime) -> bytes:
+        """With disclosures that the holder can leave out. Raises SigningUnavailable."""
+        evidence, _ = await self._find(record)
+        key = await self._keys.current(KeyPurpose.CREDENTIAL)
+        claims = compose_claims(record, [] if evidence is None else evidence.issued, self._base_url, now)
+        return (await in_turn(issue_sd_jwt, record, claims, key)).encode()
 
     async def attachments(self, record: CertificateRecord) -> AttachedFiles:
         """Only evidence that does not change, so that the PDF does not change either. Raises SigningUnavailable."""

@@ -9,21 +9,29 @@ import gzip
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tonne.platform.db.database import Database
+from tonne.platform.http.errors import RouteNotFound
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker, json_response
+from tonne.platform.http.static_files import FOR_EVER
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.keys.signing.keys import SigningKeys
 from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, to_wire
-from tonne.supply.certificates.credentials.credential import LIST_LENGTH, STATUS_SIZE, StatusValue, status_list_url
+from tonne.supply.certificates.credentials.credential import (
+    LIST_LENGTH,
+    StatusPurpose,
+    StatusValue,
+    status_list_url,
+)
 from tonne.supply.certificates.credentials.did import did_document, did_of, key_address
 from tonne.supply.certificates.credentials.errors import StatusListNotFound
+from tonne.supply.certificates.credentials.sd_jwt import issuer_metadata
 from tonne.supply.certificates.credentials.status_store import has_list, read_statuses_any_account
 from tonne.supply.transparency.log_keys import LogKeys
 from tonne.supply.transparency.log_store import PublishedCheckpoint, find_latest, list_logs
@@ -32,6 +40,7 @@ from tonne_verify.credentials import sign_credential
 from tonne_verify.issuer import ISSUER_FORMAT
 from tonne_verify.multibase import encode_multikey
 from tonne_verify.notes import split_note
+from tonne_verify.vocabulary import CREDENTIALS_V2, MEDIA_TYPES, read_vocabulary
 
 Json = dict[str, Any]
 
@@ -46,6 +55,9 @@ class DescribeIssuer:
     async def did_document(self) -> Json:
         keys = await self._keys.all(KeyPurpose.CREDENTIAL)
         return did_document(did_of(self._settings.base_url), keys)
+
+    async def token_issuer(self) -> Json:
+        return issuer_metadata(self._settings.base_url, await self._keys.all(KeyPurpose.CREDENTIAL))
 
     async def issuer_file(self) -> Json:
         """Retired keys stay listed: their signatures stay valid. A leaked one says from when they do not count.
@@ -96,39 +108,46 @@ def _period(key: KeyRecord) -> Json:
     return {"until": None if key.retired_at is None else to_wire(key.retired_at), **revoked}
 
 
-CONTEXT = ["https://www.w3.org/ns/credentials/v2"]
 # How long a verifier may use its copy.
 FRESH_S = 60
 # An older list is refused: somebody could show it instead of the current one.
 VALID_FOR = timedelta(days=1)
-_NAME = re.compile(r"(live|test)-(0|[1-9][0-9]{0,11})")
-_PER_BYTE = 8 // STATUS_SIZE
+_NAME = re.compile(r"(message|revocation)-(live|test)-(0|[1-9][0-9]{0,11})")
 
 
-def parse_list_name(name: str) -> tuple[Mode, int] | None:
-    """`live-3` is the fourth list of live certificates."""
+class ListName(NamedTuple):
+    """`revocation-live-3` is the fourth list of live certificates for this purpose."""
+
+    purpose: StatusPurpose
+    mode: Mode
+    number: int
+
+
+def parse_list_name(name: str) -> ListName | None:
     found = _NAME.fullmatch(name)
-    return None if found is None else (Mode(found[1]), int(found[2]))
+    return None if found is None else ListName(StatusPurpose(found[1]), Mode(found[2]), int(found[3]))
 
 
-def encode_list(statuses: Iterable[tuple[int, StatusValue]]) -> str:
-    """The list in multibase: two bits for each position, the first position in the highest bits of the first byte."""
-    bits = bytearray(LIST_LENGTH // _PER_BYTE)
+def encode_list(purpose: StatusPurpose, statuses: Iterable[tuple[int, StatusValue]]) -> str:
+    """The list in multibase, the first position in the highest bits of the first byte."""
+    size = purpose.size
+    bits = bytearray(LIST_LENGTH * size // 8)
     for position, status in statuses:
-        byte, place = divmod(position, _PER_BYTE)
-        bits[byte] |= status << (8 - STATUS_SIZE * (place + 1))
+        byte, place = divmod(position * size, 8)
+        value = int(status) if purpose is StatusPurpose.MESSAGE else status is not StatusValue.VALID
+        bits[byte] |= value << (8 - size - place)
     # Without a time in the header: the same list gives the same text.
     packed = gzip.compress(bytes(bits), mtime=0)
     return "u" + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def compose_status_list(
-    mode: Mode, number: int, statuses: Iterable[tuple[int, StatusValue]], *, base_url: str, now: datetime
+    name: ListName, statuses: Iterable[tuple[int, StatusValue]], *, base_url: str, now: datetime
 ) -> Json:
     """Without a signature."""
-    url = status_list_url(base_url, mode, number)
+    url = status_list_url(base_url, *name)
     return {
-        "@context": CONTEXT,
+        "@context": [CREDENTIALS_V2],
         "id": url,
         "type": ["VerifiableCredential", "BitstringStatusListCredential"],
         "issuer": did_of(base_url),
@@ -137,8 +156,8 @@ def compose_status_list(
         "credentialSubject": {
             "id": f"{url}#list",
             "type": "BitstringStatusList",
-            "statusPurpose": "message",
-            "encodedList": encode_list(statuses),
+            "statusPurpose": name.purpose,
+            "encodedList": encode_list(name.purpose, statuses),
             "ttl": FRESH_S * 1000,
         },
     }
@@ -156,11 +175,15 @@ class IssuerEndpoints:
         self._clock = clock
         self._base_url = settings.base_url
         self._issuer = DescribeIssuer(database, keys, settings)
-        self._lists: ExpiringCache[tuple[Mode, int], bytes] = ExpiringCache(FRESH_S / 2, max_entries=CACHED_LISTS)
+        self._lists: ExpiringCache[ListName, bytes] = ExpiringCache(FRESH_S / 2, max_entries=CACHED_LISTS)
 
     async def did_document(self, _: Request) -> Response:
         """The DID document of the seller, with the public keys of its credentials."""
         return _public(json_response(await self._issuer.did_document()))
+
+    async def token_issuer(self, _: Request) -> Response:
+        """The public keys of tokens (SD-JWT VC), as JSON Web Keys."""
+        return _public(json_response(await self._issuer.token_issuer()))
 
     async def issuer_file(self, _: Request) -> Response:
         """All public keys of the seller and its logs, for `tonne-verify --issuer`."""
@@ -173,17 +196,25 @@ class IssuerEndpoints:
             raise StatusListNotFound
         found = self._lists.get(requested)
         if found is None:
-            found = await self._sign_list(*requested)
+            found = await self._sign_list(requested)
             self._lists.put(requested, found)
         return _public(Response(found))
 
-    async def _sign_list(self, mode: Mode, number: int) -> bytes:
+    async def vocabulary(self, request: Request) -> Response:
+        """The JSON-LD context or the JSON schema of credentials. They never change."""
+        name = request.path("file")
+        if name not in MEDIA_TYPES:
+            raise RouteNotFound
+        headers = {"Cache-Control": FOR_EVER, "Access-Control-Allow-Origin": "*"}
+        return Response(read_vocabulary(name), media_type=MEDIA_TYPES[name].encode(), headers=headers)
+
+    async def _sign_list(self, name: ListName) -> bytes:
         async with self._database.connection() as connection:
-            if not await has_list(connection, number):
+            if not await has_list(connection, name.number):
                 raise StatusListNotFound
-            statuses = await read_statuses_any_account(connection, mode, number)
+            statuses = await read_statuses_any_account(connection, name.mode, name.number)
         key, now = await self._keys.current(KeyPurpose.CREDENTIAL), self._clock()
-        composed = compose_status_list(mode, number, statuses, base_url=self._base_url, now=now)
+        composed = compose_status_list(name, statuses, base_url=self._base_url, now=now)
         method = key_address(did_of(self._base_url), key.id)
         return msgspec.json.encode(sign_credential(composed, key.private_key, method, to_wire(now)))
 
@@ -191,7 +222,9 @@ class IssuerEndpoints:
         route = RouteMaker("Verification", Access.PUBLIC)
         return [
             route("GET /.well-known/did.json", self.did_document, None, SigningUnavailable),
+            route("GET /.well-known/jwt-vc-issuer", self.token_issuer, None, SigningUnavailable),
             route("GET /.well-known/tonne-issuer.json", self.issuer_file, None, SigningUnavailable),
+            route("GET /credentials/vocabulary/{file}", self.vocabulary, None, RouteNotFound),
             route("GET /credentials/status/{list}", self.status_list, None, StatusListNotFound, SigningUnavailable),
         ]
 

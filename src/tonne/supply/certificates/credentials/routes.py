@@ -1,11 +1,12 @@
 """Routes of the files of a certificate."""
 
 from tonne.platform.http.lists import ListOut
-from tonne.platform.http.route import PDF_FILE, Parameter, Route, RouteMaker
+from tonne.platform.http.route import PDF_FILE, FileType, Parameter, Route, RouteMaker
 from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.selling.orders.errors import OrderNotFound
 from tonne.supply.certificates.credentials.endpoints import CertificateEndpoints
 from tonne.supply.certificates.credentials.schemas import CredentialOut
+from tonne.supply.certificates.credentials.sd_jwt import MEDIA_TYPE
 from tonne.supply.certificates.record import CertificateOut
 from tonne.supply.stock.errors import CertificateNotAvailable
 
@@ -13,7 +14,9 @@ from tonne.supply.stock.errors import CertificateNotAvailable
 def certificate_file_routes(endpoints: CertificateEndpoints) -> list[Route]:
     order = RouteMaker("Orders")
     not_found = (OrderNotFound, CertificateNotAvailable)
-    number = Parameter("number", "A certificate of the order. Default: the current one.", {"type": "string"})
+    number = Parameter(
+        "number", "A certificate of the order, also a replaced one. Default: the current one.", {"type": "string"}
+    )
     return [
         order(
             "GET /v1/orders/{order_id}/certificate",
@@ -40,6 +43,14 @@ def certificate_file_routes(endpoints: CertificateEndpoints) -> list[Route]:
             SigningUnavailable,
             operation_id="getCredential",
             query=(number,),
+        ),
+        order(
+            "GET /v1/orders/{order_id}/credential.sd-jwt",
+            endpoints.sd_jwt,
+            FileType((MEDIA_TYPE,)),
+            *not_found,
+            SigningUnavailable,
+            operation_id="getSelectiveCredential",
         ),
         order(
             "GET /v1/orders/{order_id}/certificates",

@@ -35,30 +35,6 @@ _RECORD = CertificateRecord(
         )
     ],
 )
-_EVIDENCE: Json = {
-    "type": "TransparencyLogEntry",
-    "statement": {
-        "format": "tonne-statement/1",
-        "kind": "retirement",
-        "mode": "live",
-        "subject": "par_06gtv1alff3htg9thvlvj59t20",
-        "at": "2026-11-15T09:58:00.000Z",
-        "facts": {
-            "registry": "Verra",
-            "project_id": "VCS-1234",
-            "vintage": "2024",
-            "serial_range": "9731-17-18-VCS-VCU-1-VER-KE-1-1-01012024-31122024-0",
-            "quantity": "2",
-            "retired_on": "2026-11-15",
-            "retirement_url": "https://registry.example/retirements/99",
-        },
-        "names": None,
-    },
-    "salt": "5f0c3b1de2a49788c6f1f0b9a3d2746155ab0f8e917c3d24a6b8e05f1c9d7e32",
-    "names": None,
-    "names_salt": None,
-    "proof": "c2sp.org/tlog-proof@v1\nindex 41\n…",
-}
 _PROOF: Json = {
     "type": "DataIntegrityProof",
     "cryptosuite": "eddsa-jcs-2022",
@@ -78,7 +54,9 @@ _MEMBERS = {
     "issuer": {"type": "object", "properties": {"id": _TEXT, "name": _TEXT}},
     "validFrom": _TEXT,
     "credentialSubject": _VALUES,
-    "credentialStatus": _VALUES,
+    "credentialSchema": _VALUES,
+    "relatedResource": {"type": "array", "items": _VALUES},
+    "credentialStatus": {"type": "array", "items": _VALUES},
     "evidence": {"type": "array", "items": _VALUES},
     "proof": _VALUES,
 }
@@ -91,6 +69,7 @@ CredentialOut = Annotated[
         description="A W3C verifiable credential (data model 2.0). Keep it as it is: a changed value invalidates the "
         "signature.",
         extra_json_schema={"properties": _MEMBERS, "required": sorted(_MEMBERS.keys() - _OPTIONAL)},
-        examples=[{**compose_credential(_RECORD, [_EVIDENCE], 41, _BASE_URL), "proof": _PROOF}],
+        # Short: the documentation says what `credentialStatus` and `evidence` contain.
+        examples=[{**compose_credential(_RECORD, [], None, _BASE_URL), "proof": _PROOF}],
     ),
 ]
