@@ -6,12 +6,18 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from pyhanko.keys import load_certs_from_pemder_data, load_private_key_from_pemder_data
 from pyhanko.pdf_utils import generic as untyped_generic
 from pyhanko.pdf_utils import writer as untyped_writer
 from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
 from pyhanko.pdf_utils.reader import PdfFileReader
+from pyhanko.sign.signers import PdfTimeStamper
+from pyhanko.sign.timestamps.dummy_client import DummyTimeStamper
+from pyhanko.sign.validation.dss import DocumentSecurityStore
+from pyhanko_certvalidator import ValidationContext
 
-from tests.verify.seller import Seller, make_pdf
+from tests.verify.seller import Seller, make_document_key, make_pdf
 from tonne_verify.report import Report
 from tonne_verify.verify_file import verify_file
 
@@ -147,6 +153,48 @@ def test_other_updates_are_refused(seller: Seller, prepared: bytes) -> None:
     # Somebody else's signature over a changed copy.
     stranger = Seller().sign_pdf(prepared.replace(SHOWN, SHOWN.replace(b"2 t", b"9 t")))
     assert "a key that the issuer file does not list" in failure(verify(stranger, seller))
+
+
+def add_validation_data(pdf: bytes, seller: Seller) -> bytes:
+    """As archives do: a DSS with the certificate, in a new revision."""
+    writer_: Any = IncrementalPdfFileWriter(BytesIO(pdf))
+    own = load_certs_from_pemder_data(seller.document_key[1].public_bytes(Encoding.DER))
+    contents = writer_.prev.embedded_signatures[-1].pkcs7_content.hex().upper().encode()
+    context: Any = ValidationContext(trust_roots=list(own), allow_fetching=False)
+    DocumentSecurityStore.supply_dss_in_writer(writer_, contents, validation_context=context, certs=list(own))
+    written = BytesIO()
+    writer_.write(written)
+    return written.getvalue()
+
+
+def add_time_stamp(pdf: bytes) -> bytes:
+    key, certificate = make_document_key("Time authority")
+    private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    (own,) = load_certs_from_pemder_data(certificate.public_bytes(Encoding.DER))
+    stamper: Any = DummyTimeStamper(own, load_private_key_from_pemder_data(private, None))
+    stamped = PdfTimeStamper(stamper).timestamp_pdf(IncrementalPdfFileWriter(BytesIO(pdf)), "sha256")
+    return bytes(stamped.getvalue())
+
+
+def test_validation_data_and_document_time_stamps_may_follow_and_nothing_else(seller: Seller, prepared: bytes) -> None:
+    signed = seller.sign_pdf(prepared)
+    archived = add_validation_data(signed, seller)
+    stamped = add_time_stamp(archived)
+    renewed = add_time_stamp(add_validation_data(stamped, seller))
+    for kept in (archived, stamped, renewed, add_time_stamp(signed)):
+        assert verify(kept, seller).exit_code == 0, verify(kept, seller).lines()
+    for attack in (show_hidden, overwrite_signed_content, cover_with_annotation):
+        changed = update(archived, attack)
+        # Stamped afterwards, so that a valid time stamp covers the change.
+        for shadow in (changed, add_time_stamp(changed), update(stamped, attack)):
+            assert "Something was added" in failure(verify(shadow, seller)), attack
+    for cut in (stamped + b"% nothing\n", stamped[:-8]):
+        assert failure(verify(cut, seller))
+    # The time stamp of another file.
+    found = re.findall(rb"/Contents <([0-9a-fA-F]+)>", stamped)[-1]
+    digits = bytearray(found)
+    digits[2000:2004] = b"0000" if digits[2000:2004] != b"0000" else b"1111"
+    assert failure(verify(stamped.replace(found, bytes(digits)), seller))
 
 
 def test_a_changed_range_of_signed_bytes_is_refused(seller: Seller, prepared: bytes) -> None:

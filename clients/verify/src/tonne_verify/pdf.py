@@ -22,6 +22,7 @@ from pyhanko_certvalidator import ValidationContext
 from tonne_verify.der import check_der
 from tonne_verify.errors import NotProven
 from tonne_verify.issuer import DocumentCertificate, Issuer
+from tonne_verify.pdf_updates import ADDED, find_signature, signed_part
 
 MAX_PDF_SIZE = 50_000_000
 MAX_ATTACHMENTS = 20
@@ -41,7 +42,10 @@ class PdfSignature:
 
 
 def check_pdf(data: bytes, issuer: Issuer) -> PdfSignature:
-    """Raises NotProven unless a key of the issuer has signed the whole file, and no byte of it was changed since."""
+    """Raises NotProven unless a key of the issuer has signed the file, and no byte of what was signed was changed.
+
+    Only validation data and document time stamps may follow.
+    """
     if len(data) > MAX_PDF_SIZE:
         raise NotProven(f"The file is larger than {MAX_PDF_SIZE // 1_000_000} MB. Certificates are not.")
     try:
@@ -55,12 +59,9 @@ def check_pdf(data: bytes, issuer: Issuer) -> PdfSignature:
 
 
 def _check(data: bytes, issuer: Issuer) -> PdfSignature:
-    signatures = PdfFileReader(BytesIO(data)).embedded_signatures
-    if not signatures:
-        raise NotProven("The PDF is not signed. It was drawn before signing was introduced, or somebody made it anew.")
-    if len(signatures) > 1:
-        raise NotProven("The PDF has more than one signature. Ask for the file as the seller made it.")
-    (signature,) = signatures
+    data = signed_part(data)
+    # As if nothing had followed.
+    signature = find_signature(data)
     _check_coverage(data, signature)
     _check_encoding(signature)
     listed = _find_listed(signature, issuer)
@@ -107,7 +108,7 @@ def _check_coverage(data: bytes, signature: EmbeddedPdfSignature) -> None:
         raise NotProven("The signature does not cover the file from its start.")
     _, before, after, rest = byte_range
     if after + rest != len(data):
-        raise NotProven("Something was added to the PDF after it was signed, or the end of the file is missing.")
+        raise NotProven(ADDED)
     digits = bytes(signature.pkcs7_content).hex().encode()
     # One spelling of the digits or the other, but no mixture: a changed letter is a changed byte.
     if data[before:after] not in {b"<" + digits + b">", b"<" + digits.upper() + b">"}:
@@ -167,9 +168,12 @@ def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bo
 
 
 def read_attachments(data: bytes) -> dict[str, bytes]:
-    """The attached files by name. Call it after `check_pdf`: a file from elsewhere could expand without limit."""
+    """The attached files by name, as they were signed.
+
+    Call it after `check_pdf`: a file from elsewhere could expand without limit.
+    """
     try:
-        return _read_attachments(data)
+        return _read_attachments(signed_part(data))
     except NotProven:
         raise
     except Exception as error:  # as above
