@@ -1086,8 +1086,8 @@ export class OrdersResource {
    * Read a valid certificate as an SD-JWT VC, whose holder can withhold the names. Leave out the disclosures of
    * `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the retirements and their proofs.
    */
-  downloadCredential.sdJwt(orderId: string, options: CallOptions = {}): Promise<ArrayBuffer> {
-    return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/credential.sd-jwt`, { returns: "file" }, options);
+  downloadSelectiveCredential(orderId: string, options: CallOptions = {}): Promise<ArrayBuffer> {
+    return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/selective-credential`, { returns: "file" }, options);
   }
 
   /**

@@ -108,7 +108,7 @@ OPERATIONS = {
     "GET /v1/orders/{order_id}/credit-notes": "listCreditNotes",
     "GET /v1/orders/{order_id}/certificate.json": "getCertificate",
     "GET /v1/orders/{order_id}/credential.json": "getCredential",
-    "GET /v1/orders/{order_id}/credential.sd-jwt": "getSelectiveCredential",
+    "GET /v1/orders/{order_id}/selective-credential": "getSelectiveCredential",
     "GET /v1/orders/{order_id}/certificates": "listCertificates",
     "PUT /v1/orders/{order_id}/beneficiary": "renameOrder",
     "GET /v1/orders/{order_id}/invoice": "downloadInvoice",

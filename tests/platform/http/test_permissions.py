@@ -42,7 +42,7 @@ def test_a_path_outside_the_groups_is_refused_when_the_route_is_made() -> None:
         ("POST", "/v1/orders/by-mass/quote", "orders:read"),
         ("GET", "/v1/orders/{order_id}/certificate.json", "certificates:read"),
         ("GET", "/v1/orders/{order_id}/credential.json", "certificates:read"),
-        ("GET", "/v1/orders/{order_id}/credential.sd-jwt", "certificates:read"),
+        ("GET", "/v1/orders/{order_id}/selective-credential", "certificates:read"),
         ("POST", "/v1/orders/{order_id}/refunds", "refunds:write"),
         ("GET", "/v1/events/{event_id}", "webhooks:read"),
         ("POST", "/v1/persons/export", "persons:read"),

@@ -2633,14 +2633,14 @@ class OrdersResource:
             **options,
         )
 
-    def download_credential_sd_jwt(self, order_id: str, **options: Unpack[CallOptions]) -> bytes:
+    def download_selective_credential(self, order_id: str, **options: Unpack[CallOptions]) -> bytes:
         """Read a valid certificate as an SD-JWT VC, whose holder can withhold the names.
 
         Leave out the disclosures of `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the
         retirements and their proofs.
         """
         return self._caller.call(
-            bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/credential.sd-jwt", **options
+            bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/selective-credential", **options
         )
 
     def list_certificates(self, order_id: str, **options: Unpack[CallOptions]) -> models.CertificateList:

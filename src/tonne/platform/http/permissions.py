@@ -37,7 +37,7 @@ _PATHS: dict[str, RouteGroup] = {
     "/v1/orders/{order_id}/certificate.json": RouteGroup.CERTIFICATES,
     "/v1/orders/{order_id}/certificates": RouteGroup.CERTIFICATES,
     "/v1/orders/{order_id}/credential.json": RouteGroup.CERTIFICATES,
-    "/v1/orders/{order_id}/credential.sd-jwt": RouteGroup.CERTIFICATES,
+    "/v1/orders/{order_id}/selective-credential": RouteGroup.CERTIFICATES,
     "/v1/orders/{order_id}/beneficiary": RouteGroup.CERTIFICATES,
     "/v1/quotes": RouteGroup.ORDERS,
     "/v1/estimates": RouteGroup.ESTIMATES,

@@ -16,7 +16,7 @@ WITHHELD = {"beneficiary", "number", "order_id", "verification_url"}
 
 
 async def token_of(verifier: Verifier, order_id: str) -> str:
-    answer = await verifier.api.get(f"/v1/orders/{order_id}/credential.sd-jwt")
+    answer = await verifier.api.get(f"/v1/orders/{order_id}/selective-credential")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/dc+sd-jwt")
     return answer.text
 
@@ -95,5 +95,5 @@ async def test_only_a_valid_certificate_is_shown(verifier: Verifier) -> None:
     assert whole["evidence"] == [], "no checkpoint yet"
     assert whole["exp"] - whole["iat"] == 90 * 24 * 3600
     await verifier.withdraw(order_id)
-    answer = await verifier.api.get(f"/v1/orders/{order_id}/credential.sd-jwt")
+    answer = await verifier.api.get(f"/v1/orders/{order_id}/selective-credential")
     assert (answer.status_code, codes(answer)) == (404, ["certificate_not_available"])

@@ -45,7 +45,7 @@ def certificate_file_routes(endpoints: CertificateEndpoints) -> list[Route]:
             query=(number,),
         ),
         order(
-            "GET /v1/orders/{order_id}/credential.sd-jwt",
+            "GET /v1/orders/{order_id}/selective-credential",
             endpoints.sd_jwt,
             FileType((MEDIA_TYPE,)),
             *not_found,
