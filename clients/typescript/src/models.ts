@@ -1632,17 +1632,11 @@ export interface Certificate {
   replaces?: Replacement | null | undefined;
   /** When the name was erased at the person's request; `beneficiary` is then `erased`. Otherwise null. */
   name_erased_on?: string | null | undefined;
-  /**
-   * The language of the PDF, that of the order. Certificates that were issued before this field existed are English.
-   * Default: `"en"`.
-   */
+  /** The language of the PDF, that of the order. Default: `"en"`. */
   language?: string | undefined;
-  /**
-   * SHA-256 of the beneficiary's logo on the PDF, in hexadecimal: the logo of the account's Sustainability page when
-   * the certificate was issued. Null without one, and if the beneficiary is not the account's own.
-   */
+  /** SHA-256 of the beneficiary's logo on the PDF, in hexadecimal. Null without one. */
   logo?: string | null | undefined;
-  /** The date of supply of the order. Null in certificates that were issued before this field existed. */
+  /** The date of supply of the order. */
   supplied_on?: string | null | undefined;
   /** `valid`; `replaced` by another certificate of the order; `withdrawn`: nothing replaces it. */
   state: CertificateState;
@@ -1679,10 +1673,7 @@ export interface CertificateLine {
   retirement_url: string | null;
   /** Null if the credits belong to this order alone. */
   shared: SharedUnit | null;
-  /**
-   * Set if the credits were retired in advance, before they were assigned to the order. Null otherwise, and in
-   * certificates that were issued before this field existed.
-   */
+  /** Set if the credits were retired in advance, before they were assigned to the order. */
   in_advance?: RetiredInAdvance | null | undefined;
   /**
    * The name that the registry has, if it is not the beneficiary's: registries do not get the names of persons, and

@@ -1078,13 +1078,13 @@ export class OrdersResource {
     orderId: string,
     query: { number?: string | undefined } = {},
     options: CallOptions = {},
-  ): Promise<{ "@context": string[]; id: string; type: string[]; issuer: { id?: string; name?: string }; validFrom: string; credentialSubject: Record<string, unknown>; credentialSchema: Record<string, unknown>; relatedResource: Record<string, unknown>[]; credentialStatus?: Record<string, unknown>[]; evidence?: Record<string, unknown>[]; proof: Record<string, unknown> }> {
+  ): Promise<{ "@context": string[]; id: string; type: string[]; issuer: { id?: string; name?: string }; validFrom: string; credentialSubject: Record<string, unknown>; credentialStatus?: Record<string, unknown>[]; evidence?: Record<string, unknown>[]; proof: Record<string, unknown> }> {
     return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/credential.json`, { query }, options);
   }
 
   /**
-   * Read a valid certificate as an SD-JWT VC, whose holder can withhold the names. Leave out the disclosures of
-   * `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the retirements and their proofs.
+   * Read a valid certificate as an SD-JWT VC, whose holder can withhold the name. Without its disclosures, it shows the
+   * retirements and their proofs.
    */
   downloadSelectiveCredential(orderId: string, options: CallOptions = {}): Promise<ArrayBuffer> {
     return this.#caller.call("GET", `/v1/orders/${segment("orderId", orderId)}/selective-credential`, { returns: "file" }, options);

@@ -1788,15 +1788,11 @@ class Certificate(Model):
     name_erased_on: dt.date | None
     """When the name was erased at the person's request; `beneficiary` is then `erased`. Otherwise null."""
     language: str | None
-    """The language of the PDF, that of the order. Certificates that were issued before this field existed are English.
-    Default: `"en"`.
-    """
+    """The language of the PDF, that of the order. Default: `"en"`."""
     logo: str | None
-    """SHA-256 of the beneficiary's logo on the PDF, in hexadecimal: the logo of the account's Sustainability page when
-    the certificate was issued. Null without one, and if the beneficiary is not the account's own.
-    """
+    """SHA-256 of the beneficiary's logo on the PDF, in hexadecimal. Null without one."""
     supplied_on: dt.date | None
-    """The date of supply of the order. Null in certificates that were issued before this field existed."""
+    """The date of supply of the order."""
     state: CertificateState
     """`valid`; `replaced` by another certificate of the order; `withdrawn`: nothing replaces it."""
     replaced_by: str | None
@@ -1835,9 +1831,7 @@ class CertificateLine(Model):
     shared: SharedUnit | None
     """Null if the credits belong to this order alone."""
     in_advance: RetiredInAdvance | None
-    """Set if the credits were retired in advance, before they were assigned to the order. Null otherwise, and in
-    certificates that were issued before this field existed.
-    """
+    """Set if the credits were retired in advance, before they were assigned to the order."""
     registry_name: str | None
     """The name that the registry has, if it is not the beneficiary's: registries do not get the names of persons, and
     keep a name that was corrected later.

@@ -2634,10 +2634,9 @@ class OrdersResource:
         )
 
     def download_selective_credential(self, order_id: str, **options: Unpack[CallOptions]) -> bytes:
-        """Read a valid certificate as an SD-JWT VC, whose holder can withhold the names.
+        """Read a valid certificate as an SD-JWT VC, whose holder can withhold the name.
 
-        Leave out the disclosures of `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the
-        retirements and their proofs.
+        Without its disclosures, it shows the retirements and their proofs.
         """
         return self._caller.call(
             bytes, "GET", f"/v1/orders/{segment('order_id', order_id)}/selective-credential", **options

@@ -58,10 +58,7 @@ class CertificateLine(msgspec.Struct, frozen=True):
     shared: Annotated[SharedUnit | None, Meta(description="Null if the credits belong to this order alone.")]
     in_advance: Annotated[
         RetiredInAdvance | None,
-        Meta(
-            description="Set if the credits were retired in advance, before they were assigned to the order. Null "
-            "otherwise, and in certificates that were issued before this field existed."
-        ),
+        Meta(description="Set if the credits were retired in advance, before they were assigned to the order."),
     ] = None
     registry_name: Annotated[
         str | None,
@@ -112,26 +109,20 @@ class CertificateRecord(msgspec.Struct, frozen=True):
     language: Annotated[
         str,
         Meta(
-            description="The language of the PDF, that of the order. Certificates that were issued before this field "
-            "existed are English.",
+            description="The language of the PDF, that of the order.",
             examples=["en"],
         ),
     ] = DEFAULT_LANGUAGE
     logo: Annotated[
         str | None,
         Meta(
-            description="SHA-256 of the beneficiary's logo on the PDF, in hexadecimal: the logo of the account's "
-            "Sustainability page when the certificate was issued. Null without one, and if the beneficiary is not the "
-            "account's own.",
+            description="SHA-256 of the beneficiary's logo on the PDF, in hexadecimal. Null without one.",
             examples=[None],
         ),
     ] = None
     supplied_on: Annotated[
         Day | None,
-        Meta(
-            description="The date of supply of the order. Null in certificates that were issued before this field "
-            "existed."
-        ),
+        Meta(description="The date of supply of the order."),
     ] = None
 
 

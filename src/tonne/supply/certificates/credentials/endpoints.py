@@ -47,10 +47,9 @@ class CertificateEndpoints:
         return Response(await self._credentials.issue((await self._find(request, *request.query("number"))).record))
 
     async def sd_jwt(self, request: Request) -> Response:
-        """Read a valid certificate as an SD-JWT VC, whose holder can withhold the names.
+        """Read a valid certificate as an SD-JWT VC, whose holder can withhold the name.
 
-        Leave out the disclosures of `beneficiary`, `number`, `order_id` and `verification_url`: the rest shows the
-        retirements and their proofs.
+        Without its disclosures, it shows the retirements and their proofs.
         """
         found = await self._find(request)
         if found.state is not CertificateState.VALID:

@@ -47,6 +47,7 @@ _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _VALUES = {"type": "object", "additionalProperties": {"description": "A JSON value."}}
 _OPTIONAL = {"credentialStatus", "evidence"}
+_LEFT_OUT = {"credentialSchema", "relatedResource"}
 _MEMBERS = {
     "@context": _TEXTS,
     "id": _TEXT,
@@ -54,12 +55,11 @@ _MEMBERS = {
     "issuer": {"type": "object", "properties": {"id": _TEXT, "name": _TEXT}},
     "validFrom": _TEXT,
     "credentialSubject": _VALUES,
-    "credentialSchema": _VALUES,
-    "relatedResource": {"type": "array", "items": _VALUES},
     "credentialStatus": {"type": "array", "items": _VALUES},
     "evidence": {"type": "array", "items": _VALUES},
     "proof": _VALUES,
 }
+_EXAMPLE = {**compose_credential(_RECORD, [], None, _BASE_URL), "proof": _PROOF}
 # A dictionary, not a struct, and no format of dates: clients that parse and write it anew would change numbers and
 # dates, and with them the bytes that were signed.
 CredentialOut = Annotated[
@@ -69,7 +69,7 @@ CredentialOut = Annotated[
         description="A W3C verifiable credential (data model 2.0). Keep it as it is: a changed value invalidates the "
         "signature.",
         extra_json_schema={"properties": _MEMBERS, "required": sorted(_MEMBERS.keys() - _OPTIONAL)},
-        # Short: the documentation says what `credentialStatus` and `evidence` contain.
-        examples=[{**compose_credential(_RECORD, [], None, _BASE_URL), "proof": _PROOF}],
+        # The documentation says what is left out here.
+        examples=[{key: value for key, value in _EXAMPLE.items() if key not in _LEFT_OUT}],
     ),
 ]
