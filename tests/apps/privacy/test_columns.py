@@ -97,7 +97,7 @@ KEPT = {
     "log_checkpoints": {"note root": SERVICE},
     "log_entries": {"entries": "salted hashes"},
     "log_witnesses": {
-        "vkey cosignature": "public keys and signatures",
+        "vkey": "public keys",
         "problem detail": "why a witness did not cosign",
     },
     "log_statements": {"kind subject": "ids and random numbers", "salt statement": "facts without names"},

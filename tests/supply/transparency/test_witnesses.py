@@ -84,6 +84,12 @@ def cosigners(note: str, *witnesses: Witness) -> set[str]:
     return {each.key.name for each in opened.signatures}
 
 
+async def proven_by(scene: LogScene, number: str) -> set[str]:
+    evidence = await scene.evidence(number)
+    assert evidence is not None
+    return {TlogProof.parse(each["proof"]).checkpoint for each in evidence.all}
+
+
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
@@ -137,8 +143,7 @@ async def test_checkpoints_and_proofs_carry_the_cosignatures_of_all_witnesses(
     head = Checkpoint.parse(note.partition("\n\n")[0] + "\n")
     assert [each.last_seen(head.origin) for each in both] == [(head.size, head.root)] * 2
     evidence = await scene.evidence(number)
-    assert evidence is not None
-    assert {TlogProof.parse(each["proof"]).checkpoint for each in evidence.all} == {note}
+    assert await proven_by(scene, number) == {note}
     await log.grow()
     later = await log.publish()
     assert cosigners(later, *both) == cosigners(note, *both)
@@ -156,15 +161,17 @@ async def test_a_witness_that_is_down_delays_nothing_and_cosigns_later(
     await log.follow(up, down)
     await log.publish()
     listener.shut()
-    await log.grow()
-    assert cosigners(await log.publish(), up, down) == {up.name}
+    unseen = await log.grow()
+    incomplete = await log.publish()
+    assert cosigners(incomplete, up, down) == {up.name}
+    assert await proven_by(scene, unseen) == {incomplete}
     assert await log.failing() == 1
     assert await log.waiting(SILENT) == []
     # It hangs now, and nothing waits for it: it is asked in the background only.
     await listener.open()
     down.replies.append(hang)
     asked = len(down.bodies)
-    await log.grow()
+    number = await log.grow()
     missed = await log.publish()
     assert cosigners(missed, up, down) == {up.name}
     assert len(down.bodies) == asked
@@ -176,9 +183,12 @@ async def test_a_witness_that_is_down_delays_nothing_and_cosigns_later(
     assert await log.waiting(ALARM) == []
     down.replies.clear()
     await log.witnesses.run_once()
-    # The checkpoint stays as it was stored; what is served has the late cosignature, too.
-    assert cosigners(await log.served(), up, down) == {up.name, down.name}
-    assert await scene.fetchval("SELECT note FROM log_checkpoints ORDER BY size DESC LIMIT 1") == missed
+    # What is served has the late cosignature, and so have new proofs, also of entries that other checkpoints cover.
+    complete = await log.served()
+    assert cosigners(complete, up, down) == {up.name, down.name}
+    assert complete.startswith(missed)
+    for each in (number, unseen):
+        assert await proven_by(scene, each) == {complete}
     assert (await log.waiting(SILENT), await log.failing()) == ([], 0)
     await log.grow()
     assert cosigners(await log.publish(), up, down) == {up.name, down.name}
@@ -230,3 +240,48 @@ async def test_witnesses_of_new_settings_are_asked_without_a_new_entry_and_forme
     await log.grow()
     await log.publish()
     assert await scene.fetchval("SELECT array_agg(vkey) FROM log_witnesses") == [new.vkey]
+
+
+async def test_a_proof_is_against_the_cosigned_checkpoint_that_verifiers_accept(
+    scene: LogScene, first: tuple[Witness, Listener], watched: Watched
+) -> None:
+    witness, listener = first
+    log = watched(witness)
+    number = await log.grow()
+    await log.follow(witness)
+    listener.shut()
+    alone = await log.publish()
+    assert await proven_by(scene, number) == {alone}
+    await log.grow()
+    await log.publish()
+    assert await proven_by(scene, number) == {alone}
+    await listener.open()
+    scene.clock.advance(minutes=1)
+    await log.witnesses.run_once()
+    cosigned = await log.served()
+    assert cosigners(cosigned, witness) == {witness.name}
+    assert await proven_by(scene, number) == {cosigned}
+    # One that comes later than verifiers accept is better than none, and not better than one in time.
+    late = "UPDATE log_checkpoints SET published_at = published_at + interval '2 days' WHERE note = $1"
+    await scene.execute(late, cosigned)
+    assert await proven_by(scene, number) == {cosigned}
+    await scene.execute("UPDATE log_checkpoints SET cosignatures = 1 WHERE note = $1", alone)
+    assert await proven_by(scene, number) == {alone}
+
+
+async def test_a_worker_that_stops_before_a_checkpoint_is_stored_asks_the_witnesses_again(
+    scene: LogScene, first: tuple[Witness, Listener], watched: Watched
+) -> None:
+    log = watched(first[0])
+    await log.grow()
+    await log.follow(first[0])
+    cosign = log.witnesses.cosign
+
+    async def stop(log_id: int, note: str) -> str:
+        await cosign(log_id, note)
+        raise OSError
+
+    stopping = PublishCheckpoints(scene.database, scene.clock, scene.services.settings, scene.keys, stop)
+    scene.clock.advance(seconds=10)
+    assert not await stopping.run_once()
+    assert cosigners(await log.publish(), first[0]) == {first[0].name}

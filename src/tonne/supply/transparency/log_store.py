@@ -7,6 +7,7 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection, value_of, value_or_none
 from tonne.platform.values.context import Mode
 from tonne.supply.transparency.model import Log
+from tonne_verify.notes import DASH, split_note
 
 LOG_COLUMNS = "id, mode, generation, origin, size, published_size, opened_at, closed_at, previous_head"
 OPEN_LOG = """
@@ -77,13 +78,13 @@ async def claim_grown(connection: Connection, now: datetime, leased_until: datet
     return value_or_none(Log, await connection.fetchrow(CLAIM_GROWN, now, leased_until))
 
 
-# The proof of an entry is against the first checkpoint that covers it: a smaller one may not be added later.
+# A smaller checkpoint may not be added later: the service would sign a tree behind the published one.
 MARK_PUBLISHED = """
 UPDATE logs SET published_size = $2, next_publish_at = $3, refusal = NULL, refused_at = NULL
 WHERE id = $1 AND published_size < $2 AND closed_at IS NULL RETURNING id
 """
 INSERT_CHECKPOINT = """
-INSERT INTO log_checkpoints (log_id, size, root, note, published_at) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO log_checkpoints (log_id, size, root, note, published_at, cosignatures) VALUES ($1, $2, $3, $4, $5, $6)
 """
 
 
@@ -93,8 +94,25 @@ async def store_checkpoint(
     """False if another worker has published as much meanwhile, or the log was closed."""
     if await tx.fetchval(MARK_PUBLISHED, log.id, log.size, next_publish_at) is None:
         return False
-    await tx.execute(INSERT_CHECKPOINT, log.id, log.size, root, note, now)
+    await tx.execute(INSERT_CHECKPOINT, log.id, log.size, root, note, now, count_cosignatures(note))
     return True
+
+
+def count_cosignatures(note: str) -> int:
+    """All lines but the log's own."""
+    return len(split_note(note)[1]) - 1
+
+
+ADD_COSIGNATURE = """
+UPDATE log_checkpoints SET note = note || $3, cosignatures = cosignatures + 1
+WHERE log_id = $1 AND size = $2 AND strpos(note, $4) = 0
+"""
+
+
+async def add_cosignature(tx: Connection, log_id: int, size: int, line: str) -> None:
+    """Adds a late cosignature to a published checkpoint, once for each witness."""
+    name = line.split(" ")[1]
+    await tx.execute(ADD_COSIGNATURE, log_id, size, line, f"\n{DASH} {name} ")
 
 
 RECORD_REFUSAL = """

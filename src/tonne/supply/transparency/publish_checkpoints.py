@@ -16,7 +16,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_keys import LogKeys
-from tonne.supply.transparency.log_store import claim_grown, record_refusal, store_checkpoint
+from tonne.supply.transparency.log_store import claim_grown, count_cosignatures, record_refusal, store_checkpoint
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.tile_store import read_tiles
 from tonne.supply.transparency.tree import TreeBroken
@@ -73,12 +73,15 @@ class PublishCheckpoints:
         head = await asyncio.to_thread(head_file.read)
         checkpoint = Checkpoint(log.origin, log.size, await self._root(log, log.size))
         note = await self._check_head(log, head, head_file, checkpoint)
-        if note is None:
+        signed = note
+        if signed is None:
             signed = f"{checkpoint.text}\n{(await self._keys.note_key(log.origin)).sign(checkpoint.text)}"
             # Kept before anybody else sees the signature: a restored database must not sign another history.
             if not await asyncio.to_thread(head_file.replace, signed, expected=head):
                 return False
-            # Collect cosignatures: outside of a transaction, and before the checkpoint is stored for ever.
+        note = signed
+        if count_cosignatures(signed) == 0:
+            # Collect cosignatures: outside of a transaction, and before the checkpoint is stored.
             note = await self._cosign(log.id, signed)
             if note != signed and not await asyncio.to_thread(head_file.replace, note, expected=signed):
                 return False

@@ -2,7 +2,6 @@
 
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
-from tonne_verify.notes import DASH
 from tonne_verify.tiles import TileId
 
 FIND_TILE = """
@@ -32,23 +31,12 @@ async def find_bundle(connection: Connection, mode: Mode, generation: int, numbe
 
 
 FIND_NOTE = """
-SELECT checkpoint.note, ARRAY (SELECT witness.cosignature FROM log_witnesses witness
-                               WHERE witness.log_id = log.id AND witness.size = checkpoint.size
-                               ORDER BY witness.vkey) AS cosignatures
-FROM log_checkpoints checkpoint JOIN logs log ON log.id = checkpoint.log_id
+SELECT checkpoint.note FROM log_checkpoints checkpoint JOIN logs log ON log.id = checkpoint.log_id
 WHERE log.mode = $1 AND log.generation = $2 ORDER BY checkpoint.size DESC LIMIT 1
 """
 
 
 async def find_note(connection: Connection, mode: Mode, generation: int) -> str | None:
-    """The newest checkpoint, signed, with the cosignatures that arrived after it was stored."""
-    row = await connection.fetchrow(FIND_NOTE, mode, generation)
-    if row is None:
-        return None
-    note: str = row["note"]
-    signed_by = {_signer(line) for line in note.splitlines() if line.startswith(f"{DASH} ")}
-    return note + "".join(line for line in row["cosignatures"] if _signer(line) not in signed_by)
-
-
-def _signer(signature_line: str) -> str:
-    return signature_line.split(" ")[1]
+    """The newest checkpoint, signed and cosigned."""
+    note: str | None = await connection.fetchval(FIND_NOTE, mode, generation)
+    return note

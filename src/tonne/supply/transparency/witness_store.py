@@ -28,10 +28,10 @@ async def read_states(connection: Connection, log_id: int) -> dict[str, WitnessS
 
 
 RECORD_COSIGNATURE = """
-INSERT INTO log_witnesses (log_id, vkey, size, cosignature, cosigned_at)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO log_witnesses (log_id, vkey, size, cosigned_at)
+VALUES ($1, $2, $3, $4)
 ON CONFLICT (log_id, vkey) DO UPDATE
-SET size = excluded.size, cosignature = excluded.cosignature, cosigned_at = excluded.cosigned_at,
+SET size = excluded.size, cosigned_at = excluded.cosigned_at,
     failing_since = NULL, failures = 0, problem = NULL, detail = NULL, next_attempt_at = NULL
 WHERE log_witnesses.size <= excluded.size
 """
@@ -39,7 +39,7 @@ WHERE log_witnesses.size <= excluded.size
 
 async def record_cosignature(tx: Connection, log_id: int, vkey: str, cosigned: Cosigned, now: datetime) -> None:
     """An earlier checkpoint than the last one changes nothing: two workers may ask at the same time."""
-    await tx.execute(RECORD_COSIGNATURE, log_id, vkey, cosigned.size, cosigned.line, now)
+    await tx.execute(RECORD_COSIGNATURE, log_id, vkey, cosigned.size, now)
 
 
 RECORD_FAILURE = """

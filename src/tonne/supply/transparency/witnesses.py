@@ -23,6 +23,7 @@ from tonne.platform.settings.settings import Settings, WitnessAddress
 from tonne.platform.values.context import Clock
 from tonne.platform.values.urls import is_loopback
 from tonne.supply.transparency import witness_store
+from tonne.supply.transparency.log_store import add_cosignature
 from tonne.supply.transparency.witness_outcomes import Cosigned, NotCosigned, WitnessProblem
 from tonne_verify.base64_strict import encode_base64
 from tonne_verify.errors import NotProven
@@ -236,7 +237,10 @@ class Witnesses:
         return bool(asked)
 
     async def _ask_late(self, latest: witness_store.LatestCheckpoint, witness: WitnessAddress, known_size: int) -> None:
-        await self._ask(latest.log_id, latest.note, witness, known_size)
+        line = await self._ask(latest.log_id, latest.note, witness, known_size)
+        if line is not None:
+            size = Checkpoint.parse(split_note(latest.note)[0]).size
+            await self._database.commit(add_cosignature, latest.log_id, size, line)
 
     async def _ask(self, log_id: int, note: str, witness: WitnessAddress, known_size: int) -> str | None:
         """Ask one witness and store the outcome. Returns the cosignature."""

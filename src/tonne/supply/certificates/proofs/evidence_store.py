@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, value_of
 from tonne.platform.db.json_compression import decompress_json
+from tonne.platform.settings.settings import MAX_WITNESSES
 from tonne.platform.values.context import Mode
 
 
@@ -23,8 +24,13 @@ class CoveredStatement(Struct, frozen=True):
 
 
 _STATEMENT = "kind, statement, salt, names, names_salt, log_id, position"
-# The proof is against the first checkpoint that covers the statement, or against the last one of a closed log: that one
-# counts even if the key of the log has leaked.
+_COVERING = """
+SELECT size, note, cosignatures, published_at FROM log_checkpoints
+WHERE log_checkpoints.log_id = logged.log_id AND size > logged.position
+  AND (log.closed_at IS NULL OR size = log.published_size)"""
+# The proof is against the first checkpoint that covers the statement; a later one is better if more witnesses have
+# cosigned it. Verifiers accept a proof that is at most 48 hours younger than the certificate. The last checkpoint of a
+# closed log counts even if the key of the log has leaked.
 # The retirements of an order are also those of lots that were invalidated later: earlier certificates state them.
 READ_STATEMENTS = f"""
 WITH logged AS (
@@ -44,10 +50,16 @@ WITH logged AS (
 )
 SELECT {_STATEMENT}, checkpoint.size AS checkpoint_size, checkpoint.note
 FROM logged LEFT JOIN logs log ON log.id = logged.log_id
-LEFT JOIN LATERAL (SELECT size, note FROM log_checkpoints
-                   WHERE log_checkpoints.log_id = logged.log_id AND size > logged.position
-                     AND (log.closed_at IS NULL OR size = log.published_size)
-                   ORDER BY size LIMIT 1) AS checkpoint ON true
+LEFT JOIN LATERAL (
+    SELECT size, note
+    FROM (SELECT *, min(published_at) OVER () + interval '47 hours' AS late_at
+          FROM (SELECT first.* FROM ({_COVERING} ORDER BY size LIMIT 1) AS first
+                UNION ALL
+                SELECT cosigned.* FROM generate_series(1, {MAX_WITNESSES}) AS number
+                CROSS JOIN LATERAL ({_COVERING} AND cosignatures > 0 AND cosignatures = number
+                                    ORDER BY size LIMIT 1) AS cosigned) AS candidate) AS dated
+    ORDER BY CASE WHEN published_at < late_at THEN 2 * cosignatures ELSE least(cosignatures, 1) END DESC, size LIMIT 1
+) AS checkpoint ON true
 ORDER BY logged.id
 """  # noqa: S608 - columns above
 

@@ -76,24 +76,25 @@ CREATE TABLE log_entries (
     PRIMARY KEY (log_id, number)
 );
 
--- Published checkpoints. They never change: the proof of an entry is against the first one that covers it.
+-- Published checkpoints. Only cosignatures that arrive late are added to the newest one.
 CREATE TABLE log_checkpoints (
     log_id        integer NOT NULL REFERENCES logs,
     size          bigint NOT NULL CHECK (size > 0),
     root          bytea NOT NULL CHECK (length(root) = 32),
     -- The signed note, with the signatures of witnesses.
     note          text NOT NULL,
+    cosignatures  smallint NOT NULL DEFAULT 0,
     published_at  timestamptz NOT NULL,
     PRIMARY KEY (log_id, size)
 );
+CREATE INDEX log_checkpoints_cosigned ON log_checkpoints (log_id, cosignatures, size) WHERE cosignatures > 0;
 
 -- What the witnesses of the settings have cosigned of each log. A new row is due at once.
 CREATE TABLE log_witnesses (
     log_id           integer NOT NULL REFERENCES logs,
     vkey             text NOT NULL,
-    -- The last checkpoint that it has cosigned: its size, the signature line, and when.
+    -- The last checkpoint that it has cosigned: its size, and when.
     size             bigint NOT NULL DEFAULT 0,
-    cosignature      text,
     cosigned_at      timestamptz,
     -- Since when it has not cosigned, and why.
     failing_since    timestamptz,
@@ -103,7 +104,7 @@ CREATE TABLE log_witnesses (
     -- When it is asked again; null while it cosigns, because then it is asked about every checkpoint.
     next_attempt_at  timestamptz,
     PRIMARY KEY (log_id, vkey),
-    CHECK ((cosignature IS NULL) = (cosigned_at IS NULL) AND (cosignature IS NULL) = (size = 0)),
+    CHECK ((cosigned_at IS NULL) = (size = 0)),
     CHECK ((failing_since IS NULL) = (problem IS NULL) AND (failing_since IS NULL) = (failures = 0))
 );
 
