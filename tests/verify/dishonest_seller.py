@@ -122,13 +122,14 @@ class Retirement:
     serial: str = SERIAL
     registry: str = "verra"
     revision: int = 1
+    vintage: str = "2024"
 
     @property
     def facts(self) -> Json:
         return {
             "registry": self.registry,
             "project_id": "VCS-1",
-            "vintage": "2024",
+            "vintage": self.vintage,
             "serial_range": self.serial.format(self.first, self.last),
             "retired_on": self.retired_on,
             "retirement_url": None,

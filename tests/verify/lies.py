@@ -67,6 +67,18 @@ def lies_about_the_log() -> dict[str, Lie]:
         "says_live_but_logs_test": Lie(
             1, "`mode` is 'live'", [changed(HONEST, mode="test", contradiction=(("mode", "live"),))], [HONEST]
         ),
+        "label_that_is_not_logged": Lie(
+            1,
+            "but the log does not state it",
+            [changed(HONEST, contradiction=(("labels", ["CCP"]),))],
+            [HONEST],
+        ),
+        "removal_that_is_not_logged": Lie(
+            1,
+            "`lines 1.mechanism` is 'removal' in the credential, but the log does not state it",
+            [changed(HONEST, contradiction=(("lines", [{**HONEST.retirements[0].line, "mechanism": "removal"}]),))],
+            [HONEST],
+        ),
         "says_more_than_it_logs": Lie(
             1, "`total_quantity` is '2000'", [changed(HONEST, contradiction=(("total_quantity", "2000"),))], [HONEST]
         ),
@@ -158,6 +170,30 @@ def lies_about_tonnes() -> dict[str, Lie]:
             "more tonnes of",
             [changed(HONEST, total="2", retirements=(Retirement(retired="1"),))],
             [changed(HONEST, total="1", retirements=(Retirement(retired="1", claimed="1"),))],
+        ),
+        "another_vintage": Lie(
+            1,
+            "is of 2024, not of the vintage 2008",
+            [changed(HONEST, retirements=(Retirement(vintage="2008"),))],
+            [HONEST],
+        ),
+        "a_number_in_another_spelling": Lie(
+            1,
+            "is not a quantity in tonnes",
+            [changed(HONEST, total="2_0", retirements=(Retirement(17, 36, "20", "20"),))],
+            [changed(HONEST, total="20", retirements=(Retirement(17, 36, "20", "20"),))],
+        ),
+        "a_retirement_before_and_after_its_correction": Lie(
+            1,
+            "was revised in entry",
+            [changed(HONEST, total="4", retirements=(Retirement(), Retirement(19, 20, revision=2)))],
+            [changed(HONEST, total="4", retirements=(Retirement(), Retirement(19, 20, parcel="par_2")))],
+        ),
+        "one_retirement_with_two_statements": Lie(
+            1,
+            "has two statements that differ",
+            [changed(HONEST, total="4", retirements=(Retirement(), Retirement(19, 20)))],
+            [changed(HONEST, total="4", retirements=(Retirement(), Retirement(19, 20, parcel="par_2")))],
         ),
         "lines_that_do_not_add_up": Lie(1, "do not add up", [changed(HONEST, total="3")], [HONEST]),
     }

@@ -59,7 +59,7 @@ def test_a_certificate_holds(seller: Seller) -> None:
         "time": "holds",
         "status": "not checked",
     }
-    assert verdicts(pdf) == {"signature": "holds", **of_credential}
+    assert verdicts(pdf) == {"signature": "holds", "pages": "not checked", **of_credential}
     assert pdf.exit_code == 0
     assert pdf.facts[0] == f"Certificate {NUMBER}: 1.5 t CO2e for Ada Lovelace."
     credential = verify_json(seller, seller.credential())

@@ -1,7 +1,7 @@
 """Do credential, statements and retirements say the same?"""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +11,18 @@ from tonne_verify.serials.parse import has_grammar, parse
 from tonne_verify.serials.units import TONNE_GRAMS, SerialError, UnitRange
 
 Json = Mapping[str, Any]
+QUANTITY = re.compile(r"(?P<whole>0|[1-9][0-9]{0,14})(?:\.(?P<part>[0-9]{1,6}))?")
+# The statement has these in `names`, or they say what became of the certificate later.
+NOT_FACTS = {
+    "id",
+    "beneficiary",
+    "reason",
+    "assigned_to",
+    "registry_name",
+    "name_erased_on",
+    "logo",
+    "supplied_on",
+}
 REQUIRED = ("number", "mode", "total_quantity", "lines")
 # What a line of a certificate has in common with the statement about its retirement.
 RETIREMENT_FACTS = ("registry", "project_id", "vintage", "serial_range", "retired_on", "retirement_url")
@@ -33,6 +45,7 @@ def check_agreement(document: Json, issued: Opening) -> None:
         "verification_url": document.get("id"),
         **document["credentialSubject"],
     }
+    _check_nothing_more(subject, facts, "")
     if any(subject.get(key) is None or facts.get(key) is None for key in REQUIRED):
         raise NotProven("The credential or the statement in the log lacks the number, the quantity or the lines.")
     if issued.statement["subject"] != facts["number"] or issued.statement["mode"] != facts["mode"]:
@@ -54,6 +67,20 @@ def _compare(facts: Any, stated: Any, place: str) -> None:
             _compare(fact, each, f"{place} {position}")
     elif facts != stated:
         raise NotProven(f"`{place}` is {stated!r} in the credential, but {facts!r} in the log.")
+
+
+def _check_nothing_more(stated: Any, facts: Any, place: str) -> None:
+    """The credential claims nothing that is not in the log, such as a label."""
+    if isinstance(stated, dict):
+        known = facts if isinstance(facts, dict) else {}
+        for key, each in stated.items():
+            if key not in NOT_FACTS:
+                _check_nothing_more(each, known.get(key), f"{place}.{key}" if place else key)
+    elif isinstance(stated, list) and isinstance(facts, list) and len(stated) == len(facts):
+        for position, (each, fact) in enumerate(zip(stated, facts, strict=True), start=1):
+            _check_nothing_more(each, fact, f"{place} {position}")
+    elif stated is not None and facts is None:
+        raise NotProven(f"`{place}` is {stated!r} in the credential, but the log does not state it.")
 
 
 def _compare_names(names: Json, subject: Json) -> None:
@@ -124,6 +151,10 @@ def units_of(facts: Json) -> UnitRange | None:
             f"The serial {serial} has {show_tonnes(units.quantity_grams)} t, not the {facts.get('quantity')} t that"
             " are stated."
         )
+    vintage = str(facts.get("vintage"))
+    if units.vintage is not None and not str(units.vintage[0].year) <= vintage <= str(units.vintage[1].year):
+        years = " to ".join(dict.fromkeys(str(day.year) for day in units.vintage))
+        raise NotProven(f"The serial {serial} is of {years}, not of the vintage {vintage} that is stated.")
     return units
 
 
@@ -132,14 +163,11 @@ def key_of(facts: Json) -> tuple[str, ...]:
 
 
 def grams(value: Any) -> int:
-    """Of a quantity in tonnes, which is a text."""
-    try:
-        quantity = Decimal(value) * TONNE_GRAMS if isinstance(value, str) else Decimal("NaN")
-    except InvalidOperation:
-        quantity = Decimal("NaN")
-    if not quantity.is_finite() or quantity < 0 or quantity != int(quantity):
+    """Of a quantity in tonnes, which is a text. Spellings that people read as another number are refused."""
+    found = QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
         raise NotProven(f"{value!r} is not a quantity in tonnes, to the gram.")
-    return int(quantity)
+    return int(found["whole"]) * TONNE_GRAMS + int((found["part"] or "").ljust(6, "0"))
 
 
 def show_tonnes(quantity_grams: int) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from tonne_verify.evidence import ProvenEntry
 from tonne_verify.forks import describe_fork, find_forks
+from tonne_verify.ledger import Ledger
 from tonne_verify.notes import DASH
+from tonne_verify.openings import StatementKind
 from tonne_verify.policy import NONE, Policy
 from tonne_verify.report import Report, Verdict
 
@@ -31,6 +33,16 @@ def add_uncounted(report: Report, serials: Iterable[str]) -> None:
         report.add("count", Verdict.NOT_PROVEN, sentence)
 
 
+def add_conflicts(report: Report, entries: Sequence[ProvenEntry]) -> None:
+    """Statements of one certificate that contradict each other, such as two states of one retirement."""
+    ledger = Ledger()
+    for entry in entries:
+        if entry.kind in {StatementKind.ISSUED, StatementKind.RETIREMENT}:
+            ledger.add_entry(f"entry {entry.index}", entry)
+    for sentence in ledger.find_conflicts():
+        report.add("count", Verdict.FAILS, sentence)
+
+
 def _is_trusted(entry: ProvenEntry, policy: Policy) -> bool:
     is_final = entry.checkpoint.text == entry.log.final
     return policy.trusts_log({each.key for each in entry.signatures}, entry.log.origin, is_final=is_final)
@@ -48,7 +60,9 @@ def _check_witnesses(entries: Sequence[ProvenEntry], policy: Policy) -> tuple[Ve
             return Verdict.NOT_CHECKED, f"No witness is demanded: only the seller vouches for the log.{more}"
         return Verdict.NOT_PROVEN, NO_WITNESS.format(policy=policy.name) + more
     if all(policy.has_quorum(each) for each in cosigners):
-        return Verdict.HOLDS, f"Cosigned by {', '.join(trusted)}: others see the same log."
+        # Each checkpoint may have been cosigned by others of the quorum.
+        by = sorted({each.name for each in set.union(*cosigners).intersection(policy.witness_keys)})
+        return Verdict.HOLDS, f"Cosigned by {', '.join(by)}: others see the same log."
     false_names = sorted(_names_without_key(entries, policy))
     if false_names:
         more += f" A line in the name of {', '.join(false_names)} is not by the key that you trust."

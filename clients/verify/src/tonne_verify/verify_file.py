@@ -16,7 +16,7 @@ from tonne_verify.openings import StatementKind
 from tonne_verify.openings_list import read_openings, verify_openings
 from tonne_verify.pdf import check_pdf, read_attachments
 from tonne_verify.policy import Policy
-from tonne_verify.policy_check import TEST_MODE, add_uncounted, check_policy
+from tonne_verify.policy_check import TEST_MODE, add_conflicts, add_uncounted, check_policy
 from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
@@ -105,6 +105,7 @@ def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
     if CREDENTIAL_FILE not in attached:
         report.add("credential", Verdict.NOT_PROVEN, NO_CREDENTIAL)
         return
+    report.add("pages", Verdict.NOT_CHECKED, "The pages of the PDF are not read: compare them with the lines above.")
     proof = attached.get(PROOF_FILE)
     document = _read_credential(attached[CREDENTIAL_FILE])
     _verify_credential(report, document, trust, Attached(proof, signature.stamped_at))
@@ -196,6 +197,8 @@ def _verify_log(
         lambda _: f"The lines add up, and the log has the retirement of each: {len(retirements)} in all.",
     )
     add_uncounted(report, uncounted or ())
+    if uncounted is not None:
+        add_conflicts(report, entries)
     if entries[0].opening.names_erased:
         report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
     check_policy(report, entries, trust.policy)
