@@ -10,15 +10,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.async_api import Page
 
 from tests.browser.visit import Visit
+from tests.verify.dishonest_seller import tell
+from tests.verify.lies import lies
 from tonne.platform.web.render import asset_url
 from tonne_verify.canonical import canonical_json
 from tonne_verify.credentials import sign_credential
+from tonne_verify.issuer import Issuer
 from tonne_verify.merkle import Range, leaf_hash
 from tonne_verify.multibase import encode_multikey
 from tonne_verify.notes import Checkpoint, NoteKey, SignatureType, split_note
 from tonne_verify.openings import STATEMENT_FORMAT, Opening, StatementKind, names_hash
 from tonne_verify.proofs import TlogProof
+from tonne_verify.report import Verdict
 from tonne_verify.tiles import TileId, inclusion_plan
+from tonne_verify.verify_file import verify_file
 
 Json = dict[str, Any]
 NUMBER = "7K2M-04QX-9ZTB-C3RD"
@@ -136,6 +141,32 @@ GENUINE = {
     "log": ("holds", "log_included"),
     "checkpoint": ("holds", "checkpoint_signed"),
 }
+
+
+SUMMARISE = """async ([address, texts, issuer]) => {
+  const { examine, summarise } = await import(address);
+  const found = [];
+  for (const text of texts) found.push(summarise(await examine([text], [], issuer)));
+  return found.map((lines) => Object.fromEntries(lines.map(({ check, verdict }) => [check, verdict])));
+}"""
+# Which checks of the command have to hold for a line of the page.
+NEEDED = {"signed": {"credential"}, "logged": {"log", "facts"}, "cosigned": {"witnesses"}}
+
+
+async def test_the_page_never_says_more_than_the_command_without_a_policy(visit: Visit) -> None:
+    page = await visit("/verify")
+    told = 0
+    for name, lie in lies().items():
+        texts = [json.dumps(each) for files in (lie.files, lie.twin) for each in tell(files) if "data" not in each]
+        shown = await page.evaluate(SUMMARISE, [asset_url("proof.js"), texts, lie.issuer])
+        for text, lines in zip(texts, shown, strict=True):
+            report = verify_file("credential.json", text.encode(), Issuer.parse(json.dumps(lie.issuer)))
+            holding = {each.name for each in report.checks if each.verdict is Verdict.HOLDS}
+            holding -= {each.name for each in report.checks if each.verdict is Verdict.FAILS}
+            for line, verdict in lines.items():
+                assert verdict != "holds" or holding >= NEEDED[line], (name, line, report.lines())
+            told += sum(verdict == "holds" for verdict in lines.values())
+    assert told > 50, "honest certificates are signed and logged"
 
 
 async def test_what_the_python_package_makes_is_accepted(visit: Visit) -> None:

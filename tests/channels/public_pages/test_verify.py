@@ -31,7 +31,7 @@ from tonne.supply.certificates.store import StoredCertificate, new_number, norma
 
 UNKNOWN = "We haven't issued a certificate with the number"
 HEADINGS = {
-    CertificateVerdict.VALID: "Valid certificate",
+    CertificateVerdict.VALID: f"Issued by <bdi>{RECORD.issuer}</bdi>",
     CertificateVerdict.TEST: "Test certificate",
     CertificateVerdict.REPLACED: "Replaced certificate",
     CertificateVerdict.WITHDRAWN: "Withdrawn certificate",

@@ -127,6 +127,7 @@ export const checkCredential = async (credential, issuer) => {
   require(key, "unknown_key");
   const created = Date.parse(proof.created);
   require(!Number.isNaN(created), "malformed");
+  require(!key.from || created >= Date.parse(key.from), "key_ended");
   require(!key.until || created <= Date.parse(key.until), "key_ended");
   require(!key.revoked_from || created < Date.parse(key.revoked_from), "key_ended");
   const { proofValue, ...options } = proof;
@@ -380,6 +381,34 @@ const checkEntries = async (evidence, attached, issuer) => {
   const { index, log } = found[all.indexOf(issued)];
   const text = log.mode === "test" ? "log_included_test" : "log_included";
   return line("log", HOLDS, text, { position: index, origin: log.origin });
+};
+
+// What the page says: which checks belong to each of its lines. A check that holds shows its text.
+const LINES = [
+  ["signed", ["file", "pdf", "credential"]],
+  ["logged", ["log", "facts", "checkpoint", "retirements"]],
+];
+// `retirements` does not count serial numbers as tonne-verify does, so that it can only refuse.
+const SILENT = ["retirements"];
+
+const verdictOf = (lines) => {
+  if (lines.some(({ verdict }) => verdict === FAILS)) return FAILS;
+  return lines.length > 0 && lines.every(({ verdict }) => verdict === HOLDS) ? HOLDS : UNCHECKED;
+};
+
+/**
+ * Signed, logged and cosigned: a line for each, with its verdict and the codes of the texts that explain it.
+ * A browser does not know which witnesses its user trusts, so the last one never holds.
+ */
+export const summarise = (lines) => {
+  const summary = LINES.map(([check, names]) => {
+    const own = lines.filter((each) => names.includes(each.check));
+    const texts = own.filter((each) => each.verdict !== HOLDS || !SILENT.includes(each.check));
+    return { check, verdict: verdictOf(own), texts };
+  });
+  const head = lines.find(({ check, verdict }) => check === "checkpoint" && verdict === HOLDS);
+  const text = head ? "witnesses_named" : "no_checkpoint";
+  return [...summary, { check: "cosigned", verdict: UNCHECKED, texts: [{ text, values: head ? head.values : {} }] }];
 };
 
 /**

@@ -77,20 +77,26 @@
     location.assign(`/verify?${asked}`);
   };
 
-  const showLine = (list, { check, verdict, text: code, values }) => {
-    const part = (name) => document.getElementById(name)?.content.cloneNode(true);
-    const item = document.createElement("li");
-    item.className = verdict;
-    item.append(part(`verdict-${verdict}`), part(`check-${check}`), part(`text-${code}`) || part("text-malformed"));
-    for (const slot of item.querySelectorAll("[data-value]")) {
+  const part = (name) => document.getElementById(name)?.content.cloneNode(true);
+
+  const explain = ({ text, values = {} }) => {
+    const found = part(`text-${text}`) || part("text-malformed");
+    for (const slot of found.querySelectorAll("[data-value]")) {
       const value = values[slot.dataset.value];
       slot.textContent = typeof value === "number" ? value.toLocaleString(document.documentElement.lang) : value;
     }
+    return found;
+  };
+
+  const showLine = (list, { check, verdict, texts }) => {
+    const item = document.createElement("li");
+    item.className = verdict;
+    item.append(part(`verdict-${verdict}`), part(`check-${check}`), ...texts.map(explain));
     list.append(item);
   };
 
   // Shows what was checked before this page was opened, if it was about the same file.
-  const showChecks = () => {
+  const showChecks = async () => {
     const section = document.getElementById("checks");
     const sha256 = new URLSearchParams(location.search).get("sha256") || location.hash.slice(1);
     let stored;
@@ -113,9 +119,10 @@
       const values = { number: stored.credentialNumber };
       lines.push({ check: "facts", verdict: "fails", text: "other_number", values });
     }
+    const { summarise } = await import(form.dataset.proof);
     const list = document.getElementById("check-lines");
     list.replaceChildren();
-    for (const each of lines) showLine(list, { values: {}, ...each });
+    for (const each of summarise(lines)) showLine(list, each);
     section.hidden = false;
   };
 
