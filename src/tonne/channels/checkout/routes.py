@@ -37,7 +37,7 @@ _SETTINGS_ERRORS = (
     errors.OffsetLinkNotPayable,
 )
 _SETTINGS = {
-    "title": "Offset your flight",
+    "title": "Retire credits for your flight",
     "message": "Thank you for flying with us.",
     "preset_quantity": "1.5",
     "max_quantity": "100",

@@ -279,7 +279,7 @@ async def _create_user(tx: Connection, email: str, name: str, *, is_operator: bo
 
 async def _open_link(tx: Connection, scope: Scope, settings: Settings) -> str:
     body = OffsetLinkIn(
-        title="Offset your trip",
+        title="Retire credits for your trip",
         message="This link belongs to the demo. Try it with the test card 4242 4242 4242 4242.",
         preset_quantity="1.5",
     )

@@ -71,7 +71,7 @@ def read_link_form(form: Form, catalogue: Catalogue, old: OffsetLink | None) -> 
     settings: dict[str, Any] = {
         **{name: form.value(name) or None for name in _PLAIN},
         **{name: _number(form, name) for name in _AMOUNTS},
-        "title": form.text("title", "Enter a title, such as “Offset your flight”."),
+        "title": form.text("title", "Enter a title, such as “Retire credits for your flight”."),
         "message": form.value("message").replace("\r\n", "\n"),
         "bundle_selection": _selection(form, catalogue, old),
         "preset_quantity": preset if kind == BY_QUANTITY else None,

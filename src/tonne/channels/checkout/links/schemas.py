@@ -54,7 +54,7 @@ _MIN_VALUE = described(
 _MAX_VALUE = described(
     "Largest total in the account's currency, fee included.", example="500.00", label="Largest total"
 )
-_TITLE = described("Headline of the page.", example="Offset your flight", label="Title")
+_TITLE = described("Headline of the page.", example="Retire credits for your flight", label="Title")
 _MESSAGE = described("Plain text below the title.", example="Thank you for flying with us.", label="Message")
 _EDITABLE = msgspec.Meta(description="Whether people can change the preset amount.", examples=[True])
 _REDIRECT_URL = described(
