@@ -35,6 +35,7 @@ FORBIDDEN = {
 ALLOWED = (
     "so it isn't proof that any of them is neutral",
     "The estimate whose mass is offset.",
+    "Offsetting this mass costs",
     "Energy Security and Net Zero",
 )
 MARKUP = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
