@@ -110,6 +110,8 @@ class LogPace:
     warm_up_batches: int = 3
     small_leaves: int = 10_000
     large_leaves: int = 10_000_000
+    # Retirements that 50 sellers disclose.
+    disclosed: int = 10_000_000
     certificates: int = 500
     rounds: int = 4
     warm_up_s: float = 0.5
@@ -198,6 +200,7 @@ QUICK_LOG = LogPace(
     warm_up_batches=1,
     small_leaves=2_000,
     large_leaves=100_000,
+    disclosed=50_000,
     certificates=50,
     rounds=2,
     warm_up_s=0.2,

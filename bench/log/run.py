@@ -6,17 +6,22 @@ from bench.environment import Environment, open_environment
 from bench.life.finished_orders import copy_finished
 from bench.life.orders import Orders, store_cards
 from bench.log.appending import append, append_to
+from bench.log.monitor import monitor
 from bench.log.proofs import proofs, publish
 from bench.log.tiles import tiles
 from bench.pace import QUICK_LOG, LogPace
 from bench.recount import log_copies
 from bench.report import Report
 
-NAMES = ("append", "proof", "tiles")
+NAMES = ("append", "proof", "tiles", "monitor")
 
 
 async def run(names: AbstractSet[str], report: Report, *, quick: bool) -> None:
     pace = QUICK_LOG if quick else LogPace()
+    if "monitor" in names:
+        report.add(*monitor(pace))
+        if len(names) == 1:
+            return
     async with open_environment() as environment:
         await _certify(environment, pace)
         if "append" in names:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.supply.transparency.scene import LogScene
 from tests.support.command import Operator
+from tonne_verify.double_sales import find_double_sales
 from tonne_verify.openings import Opening
 
 
@@ -25,3 +26,14 @@ async def test_there_is_an_opening_for_each_published_entry(scene: LogScene, tmp
     assert [each.commitment() for each in opened] == (await scene.entries(await scene.log()))[:published]
     assert "Ada Keller" in file.read_text(encoding="utf-8")
     assert "Not published" not in file.read_text(encoding="utf-8")
+    index = tmp_path / "retirements.jsonl"
+    operator.does("log", "openings", "live", str(index), "--retirements")
+    disclosed = index.read_text(encoding="utf-8").splitlines()
+    assert disclosed == [line for line in file.read_text(encoding="utf-8").splitlines() if '"retirement"' in line]
+    assert disclosed
+    assert "Ada Keller" not in "".join(disclosed)
+    assert find_double_sales([str(index)]).exit_code == 0
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(f"{line}\n" for line in disclosed).replace('"origin":"', '"origin":"other.'))
+    found = find_double_sales([str(index), str(other)])
+    assert (found.exit_code, len(found.checks)) == (1, len(disclosed))

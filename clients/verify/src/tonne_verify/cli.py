@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tonne_verify.monitor import AuditOptions
 from tonne_verify.report import ExitCode
-from tonne_verify.run import VerifyOptions, run_audit, run_pack, run_trust, run_verify, run_witness
+from tonne_verify.run import VerifyOptions, run_audit, run_monitor, run_pack, run_trust, run_verify, run_witness
 from tonne_verify.trust import own_policy
 
 CODES = """\
@@ -17,8 +17,8 @@ exit codes: 0 proven, 1 false, 2 unreadable or wrong usage, 3 not proven, 4 a te
 EPILOG = f"""\
 {CODES}
 `tonne-verify trust --help` explains how to name witnesses that you trust, `tonne-verify audit --help` how to watch the
-log of a seller, `tonne-verify pack --help` how to check the tables of an audit pack, `tonne-verify witness --help` how
-to be a witness.
+log of a seller, `tonne-verify pack --help` how to check the tables of an audit pack, `tonne-verify monitor --help` how
+to find credits that were sold twice, `tonne-verify witness --help` how to be a witness.
 """
 POLICY = (
     "whom you trust: logs, witnesses and a quorum (c2sp.org/tlog-policy); otherwise whom you named with `trust add`"
@@ -27,7 +27,7 @@ POLICY = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"audit": _audit, "pack": _pack, "trust": _trust, "witness": _witness}
+    commands = {"audit": _audit, "monitor": _monitor, "pack": _pack, "trust": _trust, "witness": _witness}
     if given and given[0] in commands:
         return commands[given[0]](given[1:])
     return _verify(given)
@@ -122,6 +122,23 @@ def _witness(given: Sequence[str]) -> ExitCode:
     options = parser.parse_args(given)
     address = (options.host, options.port)
     return run_witness(options.name, options.key, options.logs, options.state, address=address, echo=print)
+
+
+def _monitor(given: Sequence[str]) -> ExitCode:
+    parser = _parser(
+        "tonne-verify monitor",
+        "Find serial numbers that several sellers, or one twice, have retired. Reads what they disclose.",
+        CODES,
+    )
+    parser.add_argument(
+        "logs",
+        metavar="LOG",
+        nargs="+",
+        help="the retirements of a log, a file or an address: what `tonne log openings --retirements` writes",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(given)
+    return run_monitor(options.logs, print, as_json=options.json)
 
 
 def _audit(given: Sequence[str]) -> ExitCode:

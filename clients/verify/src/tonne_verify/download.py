@@ -3,12 +3,15 @@
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tonne_verify.errors import NotFetched, NotProven
 
 TIMEOUT_S = 20.0
 MAX_SIZE = 5_000_000
+MAX_LINE = 1_000_000
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -55,6 +58,20 @@ def fetch(url: str, limit: int = MAX_SIZE, timeout_s: float = TIMEOUT_S) -> byte
     if len(body) > limit:
         raise NotFetched(f"{url} answers with more than {limit} bytes.")
     return body
+
+
+def read_lines(source: str) -> Iterator[bytes]:
+    """The lines of a file, or of what an address answers with, one after the other. Raises NotProven."""
+    try:
+        if source.startswith(("https://", "http://")):
+            request = urllib.request.Request(check_url(source), headers={"User-Agent": "tonne-verify"})  # noqa: S310 - as above
+            opened = _OPENER.open(request, timeout=TIMEOUT_S)
+        else:
+            opened = Path(source).open("rb")  # noqa: SIM115 - closed below
+        with opened:
+            yield from iter(lambda: opened.readline(MAX_LINE), b"")
+    except (OSError, ValueError) as error:
+        raise NotFetched(f"{source} cannot be read ({error}).") from None
 
 
 def fetch_text(url: str, limit: int = MAX_SIZE) -> str:

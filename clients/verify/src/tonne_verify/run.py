@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
+from tonne_verify.double_sales import find_double_sales
 from tonne_verify.download import address_of_issuer, fetch
 from tonne_verify.errors import NotProven
 from tonne_verify.files import list_files, read_bytes
@@ -28,6 +29,10 @@ AUDIT_RESULTS = Results(
     holds="The logs are what they were, with new entries at their ends.",
     fails="Keep the state file: it has the signed checkpoints. Ask the seller, and tell others who audit it.",
     not_proven="Not proven: {names}.",
+)
+MONITOR_RESULTS = Results(
+    holds="Nothing was found twice. What a seller does not disclose is not compared.",
+    fails="Ask the sellers for the certificates, and check them together: `tonne-verify FILES --issuer …`.",
 )
 
 
@@ -67,11 +72,18 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
 
 def run_audit(url: str, options: AuditOptions, echo: Echo, *, as_json: bool = False) -> ExitCode:
     """Audits the logs at a URL and writes a report. Returns the exit code."""
-    report = audit(url, options)
+    return _print(audit(url, options), AUDIT_RESULTS, echo, as_json=as_json)
+
+
+def run_monitor(logs: Sequence[str], echo: Echo, *, as_json: bool = False) -> ExitCode:
+    return _print(find_double_sales(logs), MONITOR_RESULTS, echo, as_json=as_json)
+
+
+def _print(report: Report, results: Results, echo: Echo, *, as_json: bool) -> ExitCode:
     if as_json:
         echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
     else:
-        for line in report.lines(AUDIT_RESULTS):
+        for line in report.lines(results):
             echo(printable(line))
     return report.exit_code
 

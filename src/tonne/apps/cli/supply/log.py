@@ -26,6 +26,7 @@ from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_store import list_logs
 from tonne.supply.transparency.model import Log
 from tonne.supply.transparency.statement_store import read_openings
+from tonne_verify.openings import StatementKind
 
 FILE = click.Path(path_type=Path)
 
@@ -58,11 +59,13 @@ def reopen(mode: Mode, reason: str) -> None:
 @log.command()
 @click.argument("mode", type=MODE)
 @click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
-def openings(mode: Mode, output: Path) -> None:
+@click.option("--retirements", is_flag=True, help="Only retirements, which name nobody: a file that you can publish.")
+def openings(mode: Mode, output: Path, *, retirements: bool) -> None:
     """Write what each published entry states to a file, for an auditor.
 
     One JSON object per line, in the order of the log. The file has names of people: hand it over like other personal
-    data. `tonne-verify audit` with --openings compares it with the public log.
+    data. `tonne-verify audit` with --openings compares it with the public log. `tonne-verify monitor` compares the
+    retirements of several sellers, so that no credit is sold twice.
     """
 
     async def work(tx: Connection) -> int:
@@ -71,6 +74,8 @@ def openings(mode: Mode, output: Path) -> None:
             for each in await list_logs(tx):
                 if each.mode is mode:
                     async for opening in read_openings(tx, each):
+                        if retirements and opening["statement"]["kind"] != StatementKind.RETIREMENT:
+                            continue
                         file.write(msgspec.json.encode(opening) + b"\n")
                         count += 1
         return count
