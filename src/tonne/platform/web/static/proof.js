@@ -401,14 +401,18 @@ const verdictOf = (lines) => {
  * A browser does not know which witnesses its user trusts, so the last one never holds.
  */
 export const summarise = (lines) => {
-  const summary = LINES.map(([check, names]) => {
+  const [signed, logged] = LINES.map(([check, names]) => {
     const own = lines.filter((each) => names.includes(each.check));
     const texts = own.filter((each) => each.verdict !== HOLDS || !SILENT.includes(each.check));
     return { check, verdict: verdictOf(own), texts };
   });
+  // What is attached to a changed file says nothing about it.
+  if (signed.verdict !== HOLDS && logged.verdict === HOLDS) {
+    Object.assign(logged, { verdict: UNCHECKED, texts: [{ text: "not_signed" }] });
+  }
   const head = lines.find(({ check, verdict }) => check === "checkpoint" && verdict === HOLDS);
   const text = head ? "witnesses_named" : "no_checkpoint";
-  return [...summary, { check: "cosigned", verdict: UNCHECKED, texts: [{ text, values: head ? head.values : {} }] }];
+  return [signed, logged, { check: "cosigned", verdict: UNCHECKED, texts: [{ text, values: head ? head.values : {} }] }];
 };
 
 /**
