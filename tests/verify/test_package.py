@@ -11,15 +11,18 @@ FOLDER = ROOT / "clients" / "verify"
 ALLOWED = {"tonne_verify", "cryptography", "pyhanko", "asn1crypto", "pyhanko_certvalidator"}
 
 
-<<<<<<< HEAD
-# Grammars of serials, the audit of a log, the tables of packs, and the witness. Everything else decides about a file
-# and its log.
-APART = ("serials/", "monitor.py", "audit_state.py", "openings_file.py", "pack", "formulas.py", "witness.py")
-=======
-# Grammars of serials, the audit of a log, the search for double sales, and the witness. Everything else decides about
-# a file and its log.
-APART = ("serials/", "double_sales.py", "monitor.py", "audit_state.py", "openings_file.py", "witness.py")
->>>>>>> f13931e6 (tonne-verify monitor: finds units that several sellers have retired, by what they disclose)
+# Grammars of serials, the audit of a log, the tables of packs, the search for double sales, and the witness. Everything
+# else decides about a file and its log.
+APART = (
+    "serials/",
+    "double_sales.py",
+    "monitor.py",
+    "audit_state.py",
+    "openings_file.py",
+    "pack",
+    "formulas.py",
+    "witness.py",
+)
 
 
 def code_lines(path: Path) -> int:
