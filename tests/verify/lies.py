@@ -49,7 +49,13 @@ def listed(*made: Certificate) -> Listed:
 
 
 def lies() -> dict[str, Lie]:
-    return {**lies_about_the_log(), **lies_about_time(), **lies_about_tonnes(), **lies_of_several_files()}
+    return {
+        **lies_about_the_log(),
+        **lies_about_time(),
+        **lies_about_tonnes(),
+        **lies_about_statements(),
+        **lies_of_several_files(),
+    }
 
 
 def lies_about_the_log() -> dict[str, Lie]:
@@ -171,6 +177,12 @@ def lies_about_tonnes() -> dict[str, Lie]:
             [changed(HONEST, total="2", retirements=(Retirement(retired="1"),))],
             [changed(HONEST, total="1", retirements=(Retirement(retired="1", claimed="1"),))],
         ),
+        "lines_that_do_not_add_up": Lie(1, "do not add up", [changed(HONEST, total="3")], [HONEST]),
+    }
+
+
+def lies_about_statements() -> dict[str, Lie]:
+    return {
         "another_vintage": Lie(
             1,
             "is of 2024, not of the vintage 2008",
@@ -195,7 +207,6 @@ def lies_about_tonnes() -> dict[str, Lie]:
             [changed(HONEST, total="4", retirements=(Retirement(), Retirement(19, 20)))],
             [changed(HONEST, total="4", retirements=(Retirement(), Retirement(19, 20, parcel="par_2")))],
         ),
-        "lines_that_do_not_add_up": Lie(1, "do not add up", [changed(HONEST, total="3")], [HONEST]),
     }
 
 

@@ -24,8 +24,8 @@ class CoveredStatement(Struct, frozen=True):
 
 
 _STATEMENT = "kind, statement, salt, names, names_salt, log_id, position"
-_COVERING = """
-SELECT size, note, cosignatures, published_at FROM log_checkpoints
+_CHECKPOINT = "size, note, cosignatures, published_at"
+_COVERING = """FROM log_checkpoints
 WHERE log_checkpoints.log_id = logged.log_id AND size > logged.position
   AND (log.closed_at IS NULL OR size = log.published_size)"""
 # The proof is against the first checkpoint that covers the statement; a later one is better if more witnesses have
@@ -52,11 +52,11 @@ SELECT {_STATEMENT}, checkpoint.size AS checkpoint_size, checkpoint.note
 FROM logged LEFT JOIN logs log ON log.id = logged.log_id
 LEFT JOIN LATERAL (
     SELECT size, note
-    FROM (SELECT *, min(published_at) OVER () + interval '47 hours' AS late_at
-          FROM (SELECT first.* FROM ({_COVERING} ORDER BY size LIMIT 1) AS first
+    FROM (SELECT {_CHECKPOINT}, min(published_at) OVER () + interval '47 hours' AS late_at
+          FROM ((SELECT {_CHECKPOINT} {_COVERING} ORDER BY size LIMIT 1)
                 UNION ALL
-                SELECT cosigned.* FROM generate_series(1, {MAX_WITNESSES}) AS number
-                CROSS JOIN LATERAL ({_COVERING} AND cosignatures > 0 AND cosignatures = number
+                SELECT {_CHECKPOINT} FROM generate_series(1, {MAX_WITNESSES}) AS number
+                CROSS JOIN LATERAL (SELECT {_CHECKPOINT} {_COVERING} AND cosignatures > 0 AND cosignatures = number
                                     ORDER BY size LIMIT 1) AS cosigned) AS candidate) AS dated
     ORDER BY CASE WHEN published_at < late_at THEN 2 * cosignatures ELSE least(cosignatures, 1) END DESC, size LIMIT 1
 ) AS checkpoint ON true
