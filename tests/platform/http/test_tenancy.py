@@ -295,7 +295,8 @@ async def _owned(api: ApiClient, routes: list[tuple[Route, str]], paths: list[li
         if route.method == "GET":
             answer = await api.get(known)
             assert answer.status_code == 200, f"{route.path}: the id of this test must exist"
-            found.append(answer.content)
+            # A token has new salts each time.
+            found.append(b"" if route.path.endswith("/selective-credential") else answer.content)
     return found
 
 
