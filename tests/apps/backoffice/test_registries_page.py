@@ -53,6 +53,7 @@ async def test_a_request_is_looked_up_and_an_account_compared_on_request(shop: S
     path = f"{PAGE}/requests/{request['id']}"
     page = words(await olga.get(path))
     assert f"{request['reference']} Asked" in page
+    assert "Serials test-A-1 101–102 Beneficiary" in page
     assert "Orders that wait for it" in page
     assert (await olga.submit(f"{path}/retry")).headers["location"] == f"{path}?done=registry_retried"
     await shop.work()
@@ -71,9 +72,13 @@ async def test_a_lot_that_differs_is_settled(shop: Shop, olga: Person) -> None:
     await buy(shop, "Registry Drift", 2)
     await check(shop, 2)
     drift_id = await shop.fetchval("SELECT id FROM registry_drifts")
-    page = words(await olga.get(PAGE))
-    assert "sim-key has 1 units fewer than the books." in page
-    assert "1 t are in the books and not at the registry" in page
+    shown = await olga.get(PAGE)
+    assert "Our Registry: 8 t paused, 2 t retired" in shown.text.replace("\u00a0", " ")
+    lot_id = await shop.fetchval("SELECT id FROM lots WHERE paused_at IS NOT NULL")
+    assert "Paused since" in words(await olga.get(f"/operator/test/supply/lots/{lot_id}"))
+    page = words(shown)
+    assert "sim-key has 1 unit fewer than the books." in page
+    assert "1 t in the books and not at the registry" in page
     assert "Contradicts the books" in page
     settle = f"{PAGE}/differences/{drift_id}/settle"
     refused = await olga.submit(settle, drift=drift_id, resolution="gone", reason="")

@@ -1,5 +1,6 @@
 """Reducing and cancelling paid orders before they are fulfilled: money stays exact, whatever is taken off, and when."""
 
+import asyncio
 import contextlib
 import random
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from tonne.money.refunds.approve_refund import decline_refund
 from tonne.money.refunds.errors import RefundOwed
 from tonne.money.refunds.reduce_order import ReductionRequest, reduce_order
 from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
+from tonne.platform.db.database import Connection
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Actor, ActorKind, Mode
 from tonne.platform.values.errors import TonneError
@@ -268,6 +270,35 @@ async def test_an_order_on_credit_is_billed_with_what_is_left(scene: WindowScene
     billed = await scene.fetchval("SELECT quantity_grams FROM invoice_orders WHERE order_id = $1", orders[0].id)
     assert billed == 100_000
     assert await scene.fetchval("SELECT count(*) FROM refunds") == 0
+
+
+@pytest.mark.parametrize("first", ["payment", "reduction"])
+async def test_a_payment_that_arrives_meanwhile(scene: WindowScene, first: str) -> None:
+    credit = BillingChange(fulfil=Fulfil.ON_ORDER, credit_limit="1000.00")
+    await scene.open(payment_method=PaymentMethod.INVOICE, billing=credit)
+    order = await scene.place_order(scene.scope)
+    await scene.work_on_bills()
+    request = ReductionRequest(100_000)
+
+    async def settle(tx: Connection) -> None:
+        invoice = await find_invoice(tx, order.scope, order.id)
+        assert invoice is not None
+        await settle_invoice(tx, invoice, by=TESTER.at(scene.clock()))
+
+    async def reduce(tx: Connection) -> None:
+        await reduce_order(tx, order.scope, order.id, request, settings=scene.settings, by=CLIENT.at(scene.clock()))
+
+    steps = [settle, reduce] if first == "payment" else [reduce, settle]
+    async with scene.database.transaction() as tx:
+        await steps[0](tx)
+        second = asyncio.create_task(scene.database.commit(steps[1]))
+        await scene.until_waiting_for_lock()
+    await second
+    reduced = await scene.reload(order)
+    assert reduced.priced is not None
+    assert (reduced.payment_state, reduced.priced.quantity_grams) == ("paid", 100_000)
+    await scene.check_kept(order)
+    await scene.check_money()
 
 
 RATES = ("0", "19", "20")

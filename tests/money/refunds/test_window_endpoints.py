@@ -1,5 +1,6 @@
 """The wait before an order is fulfilled, over HTTP."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -39,6 +40,16 @@ async def test_a_reduction_is_made_once_per_key_without_the_right_to_refund(api:
     assert (again.status_code, codes(again)) == (400, ["reduction_invalid"])
     cancelled = await api.post(f"/v1/orders/{order['id']}/cancel", {"refund": True})
     assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
+
+
+async def test_of_two_copies_of_a_reduction_at_once_one_counts(api: ApiClient, scene: Scene) -> None:
+    order = await _paid(api, scene, MANUAL)
+    copies = (api.post(f"/v1/orders/{order['id']}/reduce", {"quantity": "1"}, Idempotency_Key="r-1") for _ in range(4))
+    answers = await asyncio.gather(*copies)
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    assert {answer.json()["quantity"] for answer in answers if answer.status_code == 200} == {"1"}
+    assert await scene.fetchval("SELECT count(*) FROM order_reductions") == 1
+    assert await scene.breaches() == {}
 
 
 async def test_who_may_not_refund_may_not_cancel_after_the_wait(api: ApiClient, scene: Scene) -> None:

@@ -7,10 +7,12 @@ import pytest
 from tests.supply.registries.test_retire_units import buy
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import Operator
+from tonne.platform.values.context import Mode
 from tonne.supply.registries.account_store import LotBooks
 from tonne.supply.registries.compare_books import compare, expected_balance
 from tonne.supply.registries.gateway import Holding, NotRead
 from tonne.supply.registries.simulated import SimulatedRegistry
+from tonne.supply.stock.vintages import load_vintages_any_account
 
 
 @pytest.fixture(params=[TONNE, KILOGRAM], ids=["sim-key", "sim-holding"])
@@ -40,9 +42,12 @@ async def test_a_unit_that_somebody_else_retires_pauses_its_lot_within_15_minute
     await buy(trial, "Registry Drift", 2 * unit)
     await look_for(trial, 15)
     [reason] = await paused(trial)
-    assert reason.endswith("has 1 units fewer than the books.")
+    assert reason.endswith("has 1 unit fewer than the books.")
     [drift] = await trial.fetch("SELECT * FROM registry_drifts")
     assert (drift["units"], drift["confirmed_at"] is not None) == (1, True)
+    async with trial.database.connection() as connection:
+        [offered] = (await load_vintages_any_account(connection, Mode.TEST)).values()
+    assert [bool(each.free_grams) for each in offered] == [False, True], "customers are not offered what is paused"
     order = await buy(trial, "Ada", unit)
     await trial.work()
     vintage = "SELECT lot.vintage FROM shares JOIN parcels ON parcels.id = parcel_id JOIN lots lot ON lot.id = lot_id "
@@ -158,7 +163,7 @@ async def test_holdings_are_compared_daily_and_when_the_balance_differs(
     await retire_there(trial, lot_id, 101, 101)
     assert account in await look_ups(trial, 1, monkeypatch)
     [reason] = await paused(trial)
-    assert reason == f"{account} has 1 units fewer than the books."
+    assert reason == f"{account} has 1 unit fewer than the books."
 
 
 async def test_what_no_lot_has_is_a_difference_until_it_is_imported_or_explained(

@@ -12,6 +12,7 @@ from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.world import TESTER
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.values.context import Mode, Scope
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
 from tonne.supply.registries.gateway import Instruction, Outcome, Repeat
@@ -263,7 +264,14 @@ ROUND_THE_CHECK = (
     "UPDATE registry_instructions SET mode = 'live'",
     "UPDATE registry_instructions SET mode = 'live', lot_id = (SELECT id FROM lots WHERE mode = 'live' LIMIT 1)",
     "UPDATE registry_accounts SET id = 'live-key'",
+    "INSERT INTO registry_accounts (id, mode, adapter) VALUES ('isometric', 'live', 'simulated')",
+    "UPDATE registry_accounts SET adapter = 'isometric' WHERE id = 'sim-key'",
+    "UPDATE parcels SET instruction_id = (SELECT id FROM registry_instructions LIMIT 1) WHERE mode = 'live'",
+    "UPDATE parcels SET mode = 'live' WHERE mode = 'test'",
+    "UPDATE lots SET mode = 'live' WHERE mode = 'test'",
 )
+# As a restore does it that does not check foreign keys. What connects the modes by these alone is left out.
+RESTORED = ROUND_THE_CHECK[:6]
 
 
 async def test_live_credits_never_reach_a_simulated_registry(live: Shop, trial: Shop) -> None:
@@ -279,6 +287,14 @@ async def test_live_credits_never_reach_a_simulated_registry(live: Shop, trial: 
     for sql in ROUND_THE_CHECK:
         with pytest.raises(asyncpg.IntegrityConstraintViolationError):
             await live.execute(sql)
+    for sql in RESTORED:
+        with pytest.raises(asyncpg.CheckViolationError):
+            await live.execute(f"SET LOCAL session_replication_role = replica; {sql}")
+    files = live.lot_file("A", 2021, 5)
+    for column, value in (("registry_account", "sim-key"), ("holding_id", "lot_x")):
+        [head, line] = files[FileKind.LOTS]
+        with pytest.raises(SheetInvalid, match=column):
+            await live.import_files({FileKind.LOTS: [f"{head},{column}", f"{line},{value}"]})
     asked = Instruction(
         mode=Mode.LIVE,
         id="rin_1",

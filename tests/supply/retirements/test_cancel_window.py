@@ -1,13 +1,18 @@
 """Paid orders that wait for `fulfil_after`: nothing is allocated, tonnes are held, and exactly one of two wins."""
 
 import asyncio
+import random
+from collections.abc import Coroutine
 from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.money.invoices.billing import parse, text_of
 from tests.supply.retirements.shop import TONNE, Shop
+from tests.support.clock import ManualClock
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.money.refunds.reduce_order import ReductionRequest, reduce_order
@@ -22,7 +27,7 @@ from tonne.selling.orders.model import Order
 from tonne.selling.orders.queue import lock_order
 from tonne.selling.orders.release_order import release_order
 from tonne.supply.registries.retire_test_order import RetireTestOrder
-from tonne.supply.retirements.allocate_orders import allocate_orders
+from tonne.supply.retirements.allocate_orders import AllocateOrders, allocate_orders
 from tonne.supply.stock.holds.hold_store import sum_by_trust_any_account
 
 
@@ -201,6 +206,40 @@ async def test_two_reductions_at_once_come_one_after_the_other(live: WindowShop)
     # If that to 3 t was first, the other one would increase the order.
     assert [type(each) for each in results if isinstance(each, Exception)] in ([], [ReductionInvalid])
     assert (await live.shown(order))["quantity"] == "3"
+    await live.check_supply()
+
+
+async def test_at_the_end_of_the_wait_each_request_counts_or_is_refused(live: WindowShop) -> None:
+    """Released, cancelled, reduced twice and allocated by two workers at the same moment, in any order."""
+    chance = random.Random(7)  # noqa: S311 - repeatable
+    lot_id = await live.supply("A", 2020, 99)
+    scope, ends_at = await live.patient(), live.clock() + timedelta(hours=24)
+    later = ManualClock(ends_at)
+    worker = AllocateOrders(live.database, later, live.settings)
+    sold, ends = 0, set()
+    for _ in range(8):
+        order = await live.buy_and_wait(scope, 8 * TONNE, "wind")
+        attempts: list[Coroutine[Any, Any, object]]
+        attempts = [live.release(order), live.cancel(order), live.reduce(order, 6 * TONNE), live.reduce(order, TONNE)]
+        attempts += [worker.run_once(), worker.run_once()]
+        chance.shuffle(attempts)
+        results = await asyncio.gather(*attempts[: chance.randint(3, 6)], return_exceptions=True)
+        for attempt in attempts:
+            attempt.close()
+        failures = {type(each) for each in results if isinstance(each, Exception)}
+        assert failures <= {OrderFulfilled, ReductionInvalid, TransitionInvalid}
+        # An order that a request has changed under a worker is tried again later.
+        later.advance(hours=1)
+        await worker.run_once()
+        shown = await live.shown(order)
+        grams = await live.fetchval("SELECT coalesce(sum(quantity_grams), 0) FROM shares WHERE order_id = $1", order.id)
+        wanted = 0 if shown["status"] == "cancelled" else int(Decimal(shown["quantity"]) * TONNE)
+        assert grams == wanted, results
+        sold += grams
+        ends.add((shown["status"], shown["quantity"]))
+    assert len(ends) > 2, "the rounds end in different ways"
+    assert await live.fetchval("SELECT allocated_grams FROM lots WHERE id = $1", lot_id) == sold
+    assert await live.held() == {}
     await live.check_supply()
 
 

@@ -23,6 +23,14 @@ class Fault(StrEnum):
     TIMED_OUT = "timed out"
 
 
+@web.middleware
+async def _compress(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """As servers of registries do, if the client accepts it."""
+    response = await handler(request)
+    response.enable_compression()
+    return response
+
+
 class Network:
     """`script` are the faults of the next requests of a method; then each fault has the same share of `probability`.
 
@@ -101,7 +109,7 @@ class Network:
     @contextlib.asynccontextmanager
     async def serving(self, routes: Sequence[web.RouteDef], port: int = 0) -> AsyncIterator[str]:
         """The address of a server on loopback."""
-        app = web.Application(middlewares=[self.between])
+        app = web.Application(middlewares=[_compress, self.between])
         app.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()

@@ -161,8 +161,9 @@ async def pause_differing(tx: Connection, account: ComparedAccount, confirmed: S
     """The lots of these drifts."""
     for drift in confirmed:
         _log.error("registry_drift", drift_id=drift.id, units=drift.units, holding_id=drift.holding_id)
-        what = "fewer" if drift.units > 0 else "more"
-        reason = f"{account.id} has {abs(drift.units)} units {what} than the books."
+        count = abs(drift.units)
+        units = f"{count} {'unit' if count == 1 else 'units'} {'fewer' if drift.units > 0 else 'more'}"
+        reason = f"{account.id} has {units} than the books."
         if drift.lot_id is not None and await pause_lot(tx, drift.lot_id, reason, by.at):
             lot_id, mode = drift.lot_id, account.mode
             await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=mode, reason=reason)

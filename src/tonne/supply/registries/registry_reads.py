@@ -15,6 +15,7 @@ class RegistrySupply(Struct, frozen=True, kw_only=True):
 
     registry: str
     free_grams: int = 0
+    paused_grams: int = 0
     reserved_grams: int = 0
     allocated_grams: int = 0
     asked_grams: int = 0
@@ -42,6 +43,7 @@ async def list_registries_any_account(connection: Connection, mode: Mode) -> lis
         found[each.registry] = replace(
             old,
             free_grams=old.free_grams + each.free_grams - each.reserved_grams,
+            paused_grams=old.paused_grams + each.paused_grams,
             reserved_grams=old.reserved_grams + each.reserved_grams,
             allocated_grams=old.allocated_grams + each.held_grams,
             retired_grams=old.retired_grams + each.retired_grams,

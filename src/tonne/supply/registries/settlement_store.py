@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from tonne.platform.db.database import Connection, value_of, value_or_none
 from tonne.platform.values.context import By, Mode
+from tonne_verify.serials.parse import stored_units
+from tonne_verify.serials.units import UnitRange
 
 
 class StoredSettlement(Struct, frozen=True):
@@ -54,6 +56,10 @@ class LotSerial(Struct, frozen=True):
     registry: str
     serial: str
     unit_grams: int
+
+    @property
+    def units(self) -> UnitRange:
+        return stored_units(self.registry, self.serial, self.unit_grams)
 
 
 FIND_LOT = """

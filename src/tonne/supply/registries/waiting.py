@@ -1,8 +1,34 @@
 """What `tonne doctor` warns of: requests in doubt, and registries that contradict the books."""
 
+from datetime import datetime
+
 from tonne.platform.db.queues import Topic, WaitingCheck
+from tonne.platform.settings.settings import Settings
+
+# Retirements at a sandbox, or at a server of our own, are none.
+_ELSEWHERE = r"//[^/]*(sandbox|uat|localhost|127\.|\[::1\])"
+
+
+def _addresses(settings: Settings, _: datetime) -> tuple[object, ...]:
+    return settings.isometric_api_base, settings.puro_api_base, _ELSEWHERE
+
 
 WAITING = (
+    WaitingCheck(
+        "live credits are retired at the registry itself",
+        "An account that retires live credits is at the test environment of its registry: nothing is retired, but "
+        "certificates say so.",
+        "Set TONNE_ISOMETRIC_API_BASE or TONNE_PURO_API_BASE to the registry's own address, and restart. Use another "
+        "installation to try a sandbox.",
+        """
+        SELECT format('%s at %s', account.id, used.address) AS "where"
+        FROM registry_accounts account JOIN (VALUES ('isometric', $1), ('puro', $2)) AS used (adapter, address)
+             USING (adapter)
+        WHERE account.mode = 'live' AND used.address ~* $3 ORDER BY 1
+        """,
+        _addresses,
+        topic=Topic.REGISTRIES,
+    ),
     WaitingCheck(
         "registries serve the requests to retire live credits",
         "Several requests in succession had no answer, so nothing is asked: the orders wait.",

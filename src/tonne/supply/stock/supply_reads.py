@@ -19,6 +19,8 @@ class ProjectSupply(Struct, frozen=True):
     registry_project_id: str
     lot_count: int
     free_grams: int
+    # Of lots that are paused, which supply no orders.
+    paused_grams: int
     reserved_grams: int
     # In parcels that are not retired yet.
     held_grams: int
@@ -30,12 +32,15 @@ class ProjectSupply(Struct, frozen=True):
 # Retired grams are computed from those that are not: there are always few of them.
 LIST_SUPPLY = """
 SELECT project.id AS project_id, project.name, project.registry, project.registry_project_id, supply.lot_count,
-       supply.free_grams, least(supply.free_grams, coalesce(hold.grams, 0))::bigint AS reserved_grams,
+       supply.free_grams, supply.paused_grams,
+       least(supply.free_grams, coalesce(hold.grams, 0))::bigint AS reserved_grams,
        coalesce(held.grams, 0)::bigint AS held_grams,
        (supply.allocated_grams - coalesce(held.grams, 0))::bigint AS retired_grams, supply.invalid_grams
 FROM projects project
 JOIN (SELECT project_id, count(*) AS lot_count,
-             coalesce(sum(quantity_grams - allocated_grams), 0)::bigint AS free_grams,
+             coalesce(sum(quantity_grams - allocated_grams) FILTER (WHERE paused_at IS NULL), 0)::bigint AS free_grams,
+             coalesce(sum(quantity_grams - allocated_grams) FILTER (WHERE paused_at IS NOT NULL), 0)::bigint
+                 AS paused_grams,
              coalesce(sum(allocated_grams) FILTER (WHERE invalidated_at IS NULL), 0)::bigint AS allocated_grams,
              coalesce(sum(quantity_grams) FILTER (WHERE invalidated_at IS NOT NULL), 0)::bigint AS invalid_grams
       FROM lots WHERE mode = $1 GROUP BY project_id) supply ON supply.project_id = project.id

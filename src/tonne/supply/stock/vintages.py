@@ -4,12 +4,13 @@ from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.model import VintageSupply
 
-# What is held is not of a vintage yet: orders draw on the oldest first.
+# What is held is not of a vintage yet: orders draw on the oldest first. Paused lots supply nothing.
 LOAD_VINTAGES = """
 SELECT lots.project_id, lots.vintage, lots.grams::bigint AS free_grams, coalesce(holds.grams, 0)::bigint AS held_grams,
        coalesce(holds.unpaid_grams, 0)::bigint AS unpaid_grams
-FROM (SELECT project_id, vintage, sum(quantity_grams - allocated_grams) AS grams FROM lots WHERE mode = $1
-      GROUP BY project_id, vintage) AS lots
+FROM (SELECT project_id, vintage,
+             coalesce(sum(quantity_grams - allocated_grams) FILTER (WHERE paused_at IS NULL), 0) AS grams
+      FROM lots WHERE mode = $1 GROUP BY project_id, vintage) AS lots
 LEFT JOIN (SELECT hold.project_id, sum(hold.reserved_grams) AS grams,
                   sum(hold.reserved_grams) FILTER (WHERE hold.trust IS NOT NULL
                                                    AND orders.status IS DISTINCT FROM 'paid') AS unpaid_grams
@@ -40,7 +41,7 @@ async def load_vintages_any_account(connection: Connection, mode: Mode) -> dict[
 SUM_BY_BUNDLE = """
 SELECT bundle_id, sum(quantity_grams - allocated_grams)::bigint AS grams
 FROM bundle_projects JOIN lots USING (mode, project_id)
-WHERE mode = $1 GROUP BY bundle_id
+WHERE mode = $1 AND paused_at IS NULL GROUP BY bundle_id
 """
 
 

@@ -60,7 +60,7 @@ class WitnessClient:
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=ASK_WITHIN_S),
-            headers={"User-Agent": f"Tonne/{__version__}"},
+            headers={"User-Agent": f"Tonne/{__version__}", "Accept-Encoding": "identity"},
         )
 
     async def close(self) -> None:

@@ -12,7 +12,8 @@ from tests.support.registries.network import Fault, Network
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, replace
-from tonne.supply.registries.adapters.isometric import Isometric
+from tonne.supply.registries.adapters.isometric import Isometric, _Retirement
+from tonne.supply.registries.adapters.registry_http import convert
 from tonne.supply.registries.gateway import (
     HOLDING_UNKNOWN,
     HOLDING_USED,
@@ -211,6 +212,13 @@ async def test_a_token_that_is_not_accepted(registry: IsometricServer, network: 
         assert (await isometric.look_up(ask(batch_id, 5))).outcome is Outcome.UNKNOWN
         with pytest.raises(NotRead, match="does not accept the credentials"):
             await isometric.list_holdings()
+
+
+def test_a_time_without_an_offset_is_not_read() -> None:
+    made = {"id": "ret_1", "credit_batch_size_total": {"credit_kgs": 1}, "url": "", "notes": None}
+    assert convert({**made, "retired_at": "2026-03-01T10:00:00Z"}, _Retirement).retired_at.tzinfo is not None
+    with pytest.raises(NotRead):
+        convert({**made, "retired_at": "2026-03-01T10:00:00"}, _Retirement)
 
 
 async def test_a_registry_that_is_down(settings: Settings) -> None:

@@ -195,6 +195,18 @@ def test_the_expiry_of_a_token_is_read_from_it() -> None:
     assert find_expiry("no token") is None
 
 
+async def test_the_doctor_warns_of_a_test_environment(live: Shop, isometric: IsometricServer) -> None:  # noqa: ARG001 - configured
+    await look(live)
+    [check] = [each for each in WAITING if each.name.startswith("live credits")]
+    for address, count in (
+        (live.settings.isometric_api_base, 1),
+        ("https://api.sandbox.isometric.com/registry/v0", 1),
+        ("https://api.isometric.com/registry/v0", 0),
+    ):
+        settings = replace(live.settings, isometric_api_base=address)
+        assert len(await live.fetch(check.sql, *check.parameters(settings, live.clock.now))) == count, address
+
+
 async def test_the_doctor_warns_of_a_token_that_expires(live: Shop, isometric: IsometricServer) -> None:  # noqa: ARG001 - configured
     await look(live)
     [check] = [each for each in WAITING if each.name.startswith("credentials")]

@@ -29,6 +29,8 @@ from tonne.supply.registries.settle_request import (
     read_settlement,
     request_settlement,
 )
+from tonne.supply.stock.serial_runs import parse_runs
+from tonne_verify.serials.units import show
 
 REQUESTS_SHOWN = 50
 # An account that was compared before this needs a look: the worker compares it every five minutes.
@@ -83,12 +85,14 @@ class RegistriesPage(ConfirmedPage, frozen=True):
             parcels = await list_parcels_any_account(connection, viewer.mode, [request.id])
             orders = await list_parcel_orders_any_account(connection, viewer.mode, list(parcels))
             stored = await settlement_store.find(connection, request.id)
+            lot = await settlement_store.find_lot(connection, viewer.mode, request.lot_id)
             people = await name_actors(connection, [stored.requested_by] if stored else [])
         return self.layout.page(
             viewer,
             "operator_registry_request.html",
             form,
             request=request,
+            serials="; ".join(show(lot.units, *run) for run in parse_runs(request.units) or ()),
             state=request_state(request, now),
             orders=list({each.order_id: each for each in orders}.values()),
             stored=stored,
@@ -179,11 +183,11 @@ EFFECTS = {
 
 DRIFT_TEXTS: dict[Cause, Callable[[OpenDrift], str]] = {
     Cause.DIFFERENCE: lambda drift: (
-        "are in the books and not at the registry" if drift.units > 0 else "are at the registry and not in the books"
+        "in the books and not at the registry" if drift.units > 0 else "at the registry and not in the books"
     ),
-    Cause.SURPLUS: lambda drift: f"are in {drift.registry_account}, and no lot has them",
-    Cause.REFUSED: lambda _: "were asked for, and the registry says that it has fewer",
-    Cause.INVALID: lambda _: "of an invalid lot were retired after all",
+    Cause.SURPLUS: lambda drift: f"in {drift.registry_account} that no lot has",
+    Cause.REFUSED: lambda _: "asked for, and the registry says that it has fewer",
+    Cause.INVALID: lambda _: "of an invalid lot, retired after all",
 }
 
 

@@ -1,4 +1,4 @@
-"""Lots and projects as bars: free, reserved, allocated, retired, invalid."""
+"""Lots and projects as bars: free, paused, reserved, allocated, retired, invalid."""
 
 from collections.abc import Sequence
 
@@ -11,6 +11,7 @@ from tonne.supply.stock.supply_reads import ProjectSupply
 
 LABELS = {
     "free": "Free",
+    "paused": "Paused",
     "reserved": "Reserved",
     "allocated": "Allocated",
     "asked": "Asked",
@@ -36,6 +37,7 @@ class SupplyBar(Struct, frozen=True):
 def bar_of_project(supply: ProjectSupply) -> SupplyBar:
     return _bar(
         free=supply.free_grams - supply.reserved_grams,
+        paused=supply.paused_grams,
         reserved=supply.reserved_grams,
         allocated=supply.held_grams,
         retired=supply.retired_grams,
@@ -46,6 +48,7 @@ def bar_of_project(supply: ProjectSupply) -> SupplyBar:
 def bar_of_registry(supply: RegistrySupply) -> SupplyBar:
     return _bar(
         free=supply.free_grams,
+        paused=supply.paused_grams,
         reserved=supply.reserved_grams,
         allocated=supply.allocated_grams,
         asked=supply.asked_grams,
@@ -59,7 +62,8 @@ def bar_of_lot(lot: ListedLot) -> SupplyBar:
     """A checkout reserves credits of a project, not of a lot."""
     if lot.invalidated_at is not None:
         return _bar(retired=lot.retired_grams, invalid=lot.quantity_grams - lot.retired_grams)
-    return _bar(free=lot.free_grams, allocated=lot.held_grams, retired=lot.retired_grams)
+    free = {"free" if lot.paused_at is None else "paused": lot.free_grams}
+    return _bar(**free, allocated=lot.held_grams, retired=lot.retired_grams)
 
 
 def _bar(**grams: int) -> SupplyBar:

@@ -47,10 +47,10 @@ COLUMNS: tuple[ValueColumn[lot_store.ListedLot], ...] = (
     ValueColumn("serials", lambda each: _serials(each), shrinks=True),
     ValueColumn("unit_cost", lambda each: each.unit_cost, show=lambda each: _cost(each), head="cost", align_right=True),
     *columns("cost_currency", "mode", "retired_on", in_table=False),
-    *columns("withdrawn_at", "invalidated_at", "reason", "created_at: imported", in_table=False),
+    *columns("withdrawn_at", "invalidated_at", "paused_at", "reason", "created_at: imported", in_table=False),
 )
 _HIDDEN_FACTS = {
-    *("retired_on", "withdrawn_at", "invalidated_at", "reason"),
+    *("retired_on", "withdrawn_at", "invalidated_at", "paused_at", "reason"),
     "cost_currency",
 }
 FACTS = tuple(replace(column, in_table=column.name not in _HIDDEN_FACTS) for column in COLUMNS)
@@ -241,6 +241,8 @@ def _status(each: lot_store.ListedLot) -> str:
         return f"withdrawn on {each.withdrawn_at.date()}: {each.reason}"
     if each.invalidated_at is not None:
         return f"invalid since {each.invalidated_at.date()}: {each.reason}"
+    if each.paused_at is not None:
+        return f"paused since {each.paused_at.date()}: {each.reason}"
     return f"{each.status} on {each.retired_on}" if each.retired_on else each.status
 
 

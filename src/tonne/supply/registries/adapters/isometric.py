@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
-from tonne.supply.registries.adapters.registry_http import NotFoundThere, NotServed, RegistryHttp, convert
+from tonne.supply.registries.adapters.registry_http import Moment, NotFoundThere, NotServed, RegistryHttp, convert
 from tonne.supply.registries.gateway import (
     HOLDING_UNKNOWN,
     HOLDING_USED,
@@ -70,7 +70,7 @@ class _CreditBatch(Struct):
 
 class _Retirement(Struct):
     id: str
-    retired_at: datetime
+    retired_at: Moment
     credit_batch_size_total: _Size
     url: str
     notes: str | None

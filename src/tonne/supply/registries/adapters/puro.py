@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from tonne.platform.settings.settings import Settings
 from tonne.supply.registries.adapters.registry_http import (
+    Moment,
     NotFoundThere,
     NotServed,
     RegistryHttp,
@@ -61,8 +62,8 @@ class _Transaction(Struct, rename="camel"):
 
     transaction_id: str
     type: str
-    completed_on: datetime | None
-    rejected_on: datetime | None = None
+    completed_on: Moment | None
+    rejected_on: Moment | None = None
     bundles: list[_CertificateBundle] = []
     retirement_purpose: str | None = None
     public_statement_url: str | None = None

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
@@ -23,6 +24,8 @@ _UNAUTHORISED = frozenset({401, 403})
 # The same request may have been accepted, or may still be.
 _DOUBTFUL = frozenset({408, 409, 425})
 T = TypeVar("T")
+# One without an offset could not be compared with ours.
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class NotServed(NotRead):
@@ -68,7 +71,9 @@ class RegistryHttp:
 
     def __init__(self, base_url: str, headers: Mapping[str, str], settings: Settings) -> None:
         self._base_url = base_url.rstrip("/")
-        self._headers = {"Accept": "application/json", "User-Agent": f"Tonne/{__version__}", **headers}
+        # Compressed answers would not be read: `auto_decompress` is off, so that no answer is larger than it seems.
+        own = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"Tonne/{__version__}"}
+        self._headers = own | dict(headers)
         total_s = settings.registry_timeout_s
         self._timeout = aiohttp.ClientTimeout(total=total_s, connect=min(CONNECT_TIMEOUT_S, total_s))
         is_direct = is_local(yarl.URL(self._base_url))

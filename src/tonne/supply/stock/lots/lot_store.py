@@ -14,7 +14,7 @@ class ListedLot(Struct, frozen=True):
     """`status` is `held`, `pre_retired`, `withdrawn` or `invalid`.
 
     `allocated_grams` includes `invalid_grams`: those that no order holds of an invalid lot. `reason` is why it was
-    withdrawn or invalidated.
+    withdrawn, invalidated or paused.
     """
 
     mode: Mode
@@ -39,6 +39,7 @@ class ListedLot(Struct, frozen=True):
     retired_grams: int = 0
     invalidated_at: datetime | None = None
     withdrawn_at: datetime | None = None
+    paused_at: datetime | None = None
     reason: str | None = None
 
     @property
@@ -63,7 +64,8 @@ lot.mode, lot.id, project.registry, project.registry_project_id, lot.vintage,
 lot.serial, lot.unit_grams, lot.quantity_grams, lot.allocated_grams,
 CASE WHEN lot.invalidated_at IS NULL THEN lot.status ELSE 'invalid' END AS status,
 lot.retirement_url, lot.retired_on, lot.country, lot.methodology, lot.created_at, lot.unit_cost_minor,
-lot.cost_currency, lot.invalid_grams, lot.invalidated_at, lot.invalid_reason AS reason
+lot.cost_currency, lot.invalid_grams, lot.invalidated_at, lot.paused_at,
+coalesce(lot.invalid_reason, lot.pause_reason) AS reason
 """
 _PROJECT = "JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id"
 _LOTS = f"lots lot {_PROJECT}"

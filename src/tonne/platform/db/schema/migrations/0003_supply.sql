@@ -571,6 +571,7 @@ CREATE TABLE registry_instructions (
     settlement_at       timestamptz,
     closed_at           timestamptz,
     CHECK ((settlement IS NULL) = (settlement_by IS NULL) AND (settlement IS NULL) = (settlement_at IS NULL)),
+    UNIQUE (id, mode),
     FOREIGN KEY (registry_account, mode) REFERENCES registry_accounts (id, mode),
     CHECK (mode = 'test' OR registry_account NOT LIKE 'sim-%'),
     CHECK (state IN ('recorded', 'declined') OR sent_at IS NOT NULL),
@@ -583,7 +584,8 @@ CREATE UNIQUE INDEX registry_instructions_open ON registry_instructions (registr
     WHERE state IN ('recorded', 'asked', 'pending');
 CREATE INDEX registry_instructions_due ON registry_instructions (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX registry_instructions_of_lot ON registry_instructions (mode, lot_id, recorded_at);
-ALTER TABLE parcels ADD FOREIGN KEY (instruction_id) REFERENCES registry_instructions (id);
+-- With the mode, so that no test retirement is booked for live credits.
+ALTER TABLE parcels ADD FOREIGN KEY (instruction_id, mode) REFERENCES registry_instructions (id, mode);
 
 -- Where a registry contradicts the books. A difference that is seen once may be under way.
 CREATE TABLE registry_drifts (
