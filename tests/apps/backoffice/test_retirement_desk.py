@@ -45,6 +45,13 @@ async def test_an_empty_desk_says_what_comes(olga: Person) -> None:
     assert (await olga.get("/operator/live/imports/imp_1")).status_code == 404
 
 
+async def test_who_has_a_line_in_a_file_is_named(olga: Person, shop: Shop) -> None:
+    await two_orders(shop)
+    assert (await olga.submit(f"{DESK}/take")).status_code == 200
+    page = words(await olga.get(await project_page(shop)))
+    assert page.count("In a file Taken by Olga") == 2
+
+
 async def test_lines_are_confirmed_in_a_form(olga: Person, shop: Shop) -> None:
     ada, berta = await two_orders(shop)
     desk = await olga.get(DESK)

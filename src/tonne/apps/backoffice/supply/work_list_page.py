@@ -21,6 +21,7 @@ from tonne.platform.events.notification import WorkKind
 from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
 from tonne.platform.web.render import see_other
+from tonne.selling.users.names import name_actors
 from tonne.supply.retirements.confirmations.confirm_lines import LineFault
 from tonne.supply.retirements.confirmations.rows import ConfirmationRow, parse_registry_url
 from tonne.supply.retirements.confirmations.work_list import (
@@ -305,6 +306,7 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             orders = await work_list_store.list_parcel_orders_any_account(
                 connection, viewer.mode, [id_ for task in page for id_ in task.parcel_ids]
             )
+            people = await name_actors(connection, [task.exported_by for task in page])
         if not tasks and not form.faults:
             # All of it is confirmed.
             return see_other(f"{viewer.base}/retirements")
@@ -317,6 +319,7 @@ class RetirementDeskPage(DashboardPage, frozen=True):
             total_grams=sum(task.quantity_grams for task in tasks),
             line_count=len(tasks),
             next_after=page[-1].parcel_id if start + LINES_PER_PAGE < len(tasks) else None,
+            people=people,
             chosen=set(chosen),
             orders_shown=ORDERS_SHOWN,
             entered=form,
