@@ -33,7 +33,7 @@ SERIAL = "ISO-1-BSTORE-GBR-F5X7-2024-78001-79000"
 
 @pytest.fixture
 def network() -> Network:
-    return Network(patience_s=0.3)
+    return Network(patience_s=0.6)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def settings_for(settings: Settings, url: str, token: str = ACCESS_TOKEN) -> Set
         isometric_client_secret=CLIENT_SECRET,
         isometric_access_token=token,
         isometric_api_base=url,
-        registry_timeout_s=0.3,
+        registry_timeout_s=1.0,
     )
 
 

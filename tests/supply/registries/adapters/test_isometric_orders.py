@@ -38,7 +38,7 @@ def settings(settings: Settings, port: int, batch_s: int) -> Settings:
 
 @pytest.fixture
 async def isometric(live: Shop, port: int) -> AsyncIterator[IsometricServer]:
-    network = Network(patience_s=0.3)
+    network = Network(patience_s=0.6)
     server = IsometricServer(live.database, live.clock, network)
     async with network.serving(server.routes, port):
         yield server

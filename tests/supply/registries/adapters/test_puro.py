@@ -24,7 +24,7 @@ OLD = (
 
 @pytest.fixture
 def network() -> Network:
-    return Network(patience_s=0.3)
+    return Network(patience_s=0.6)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def settings_for(settings: Settings, url: str) -> Settings:
         puro_contact_email="operator@seller.example",
         seller_name="Offsets Ltd",
         seller_country="IE",
-        registry_timeout_s=0.3,
+        registry_timeout_s=1.0,
     )
 
 
