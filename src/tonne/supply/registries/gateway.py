@@ -121,9 +121,6 @@ class NotRead(Exception):
 
 
 class RegistryGateway(Protocol):
-    @property
-    def repeat(self) -> Repeat: ...
-
     async def retire(self, instruction: Instruction) -> Answer:
         """Retire units of the holding that the instruction names, at most once per instruction."""
 
@@ -141,8 +138,6 @@ class RegistryGateway(Protocol):
 
     async def list_movements(self, since: datetime) -> Sequence[Movement]:
         """What has left the account since, at anybody's request. Raises NotRead."""
-
-    async def close(self) -> None: ...
 
 
 class RegistryAccount(Struct, frozen=True):

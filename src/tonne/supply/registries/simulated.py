@@ -67,10 +67,6 @@ class SimulatedRegistry:
         self._repeat = repeat
         self._clock = clock
 
-    @property
-    def repeat(self) -> Repeat:
-        return self._repeat
-
     async def retire(self, instruction: Instruction) -> Answer:
         if instruction.mode is not Mode.TEST:
             return Answer(outcome=Outcome.UNAVAILABLE, message="Live credits are not at a simulated registry.")
@@ -106,9 +102,6 @@ class SimulatedRegistry:
 
     async def list_movements(self, since: datetime) -> Sequence[Movement]:
         return await self._database.run(store.list_movements, self._account, since)
-
-    async def close(self) -> None:
-        """Nothing to close: the caller owns the database."""
 
     async def _serve(self, tx: Connection, instruction: Instruction, trigger: Trigger) -> Answer:
         """Act on one copy of a request."""

@@ -24,7 +24,6 @@ from tonne.supply.registries.gateway import (
     Movement,
     NotRead,
     Outcome,
-    Repeat,
 )
 from tonne_verify.serials.parse import parse
 from tonne_verify.serials.units import SerialError, UnitRange
@@ -106,8 +105,6 @@ _Page = TypeVar("_Page", _CreditBatchPage, _RetirementPage)
 
 
 class Isometric:
-    repeat = Repeat.HOLDING
-
     def __init__(self, settings: Settings) -> None:
         self._organisation = settings.isometric_organisation_id
         secrets = {
@@ -199,9 +196,6 @@ class Isometric:
                 return
             query["after"] = page.page_info.end_cursor
         raise NotRead(f"{path} has too many pages.")
-
-    async def close(self) -> None:
-        """Connections are closed after each request."""
 
     async def _read_batch(self, id_: str) -> _CreditBatch:
         return await self._http.read(f"/credit_batches/{id_}", _CreditBatch)

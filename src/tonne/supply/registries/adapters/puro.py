@@ -27,7 +27,6 @@ from tonne.supply.registries.gateway import (
     Movement,
     NotRead,
     Outcome,
-    Repeat,
 )
 from tonne.supply.stock.serial_runs import Numbers, join_runs
 from tonne_verify.serials.parse import parse
@@ -87,8 +86,6 @@ _Listed = TypeVar("_Listed", _BalancePage, _TransactionPage)
 
 
 class Puro:
-    repeat = Repeat.KEY
-
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._account = settings.puro_account_number
@@ -160,9 +157,6 @@ class Puro:
                     frames = [frame_of(each.units) for each in made.bundles]
                     found.append(Movement(reference[0] if reference else "", frames[0] if frames else ""))
         return found
-
-    async def close(self) -> None:
-        """Connections are closed after each request."""
 
     async def _pages(self, path: str, type_: type[_Listed], max_pages: int = MAX_PAGES) -> AsyncIterator[_Listed]:
         for number in range(max_pages):
