@@ -41,7 +41,7 @@ KEPT = {
         "handle external_pages_visibility idempotency_key reference logo logo_media_type logo_version sibling_id": OWN,
         "receipt_email card_email": ADDRESS_IN_USE,
         "closed_reason": OPERATOR,
-        "small_card_orders": WORDS,
+        "fulfil_delay small_card_orders": WORDS,
     },
     "act_as_periods": {"reason": OPERATOR, "session_id": "of an operator"},
     "account_cards": {"brand customer expires fingerprint last_four method": "the card of an account, not its number"},
