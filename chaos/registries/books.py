@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from chaos.cluster import Cluster
 from tonne.platform.db.database import Connection
 
 # The registry: of which lot, which units, for which request.
@@ -25,13 +24,12 @@ WHERE registry_account = $1 AND NOT is_used GROUP BY lot_id
 OURS = """
 SELECT block.namespace, lot.first_number + parcel.start_grams / lot.unit_grams AS first,
        lot.first_number + (parcel.start_grams + parcel.quantity_grams) / lot.unit_grams - 1 AS last,
-       request.reference, parcel.quantity_grams,
+       parcel.id AS parcel_id, parcel.quantity_grams,
        (SELECT sum(share.quantity_grams) FROM shares share
         WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id)::bigint AS sold_grams
 FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN serial_blocks block ON block.number = lot.serial_block
-LEFT JOIN registry_instructions request ON request.id = parcel.instruction_id
 WHERE lot.registry_account = $1 AND parcel.status = 'retired'
 """
 HELD = """
@@ -56,39 +54,42 @@ class Books(NamedTuple):
     retires_fewer: bool = False
 
 
-async def compare_books(cluster: Cluster, books: Books, there: Connection) -> int:
-    """Name every unit that differs as a problem. Returns how many units are retired."""
-    account = books.account
+async def compare_books(books: Books, here: Connection, there: Connection) -> tuple[int, list[str]]:
+    """How many units are retired, and every kind of unit that differs."""
+    problems: list[str] = []
+
+    def require_none(what: str, found: list[_Unit] | list[str]) -> None:
+        if found:
+            problems.append(f"{books.account}: {what}: {len(found)}, such as {found[:3]}")
+
     theirs: Counter[_Unit] = Counter()
     by_reference: Counter[str] = Counter()
     for row in await there.fetch(THEIRS, books.account_there):
         namespace = books.namespace_of(row["lot_id"])
         theirs.update((namespace, unit) for unit in range(row["first"], row["last"] + 1))
-        by_reference[row["reference"]] += row["last"] - row["first"] + 1
+        by_reference[row["reference"] or ""] += row["last"] - row["first"] + 1
     active: Counter[str] = Counter()
     for row in await there.fetch(ACTIVE, books.account_there):
         active[books.namespace_of(row["lot_id"])] += row["units"]
     ours: Counter[_Unit] = Counter()
-    for row in await cluster.fetch(OURS, account):
+    wrong_sums: list[str] = []
+    for row in await here.fetch(OURS, books.account):
         ours.update((row["namespace"], unit) for unit in range(row["first"], row["last"] + 1))
         if row["sold_grams"] is None or row["sold_grams"] > row["quantity_grams"]:
-            cluster.problems.append(f"{row['sold_grams']} g of {row['quantity_grams']} g are sold: {row['reference']}")
-
-    def require_none(what: str, found: list[_Unit] | list[str]) -> None:
-        cluster.require(not found, f"{account}: {what}: {len(found)}, such as {found[:3]}")
-
+            wrong_sums.append(f"{row['sold_grams']} g of {row['quantity_grams']} g in {row['parcel_id']}")
+    require_none("sold more than retired, or nothing", wrong_sums)
     require_none("retired twice at the registry", [unit for unit, times in theirs.items() if times > 1])
     require_none("sold twice", [unit for unit, times in ours.items() if times > 1])
     require_none("retired at the registry only", sorted(theirs.keys() - ours.keys()))
     require_none("retired in the books only", sorted(ours.keys() - theirs.keys()))
-    requested = {row["reference"]: row["unit_count"] for row in await cluster.fetch(REQUESTS, account)}
+    requested = {row["reference"]: row["unit_count"] for row in await here.fetch(REQUESTS, books.account)}
     require_none("requests with other units than retired", _differing(requested, by_reference, books))
-    held = {row["namespace"]: row["units"] for row in await cluster.fetch(HELD, account)}
+    held = {row["namespace"]: row["units"] for row in await here.fetch(HELD, books.account)}
     retired = Counter(namespace for namespace, _ in ours)
     # Simulated registries get to know a lot when they are asked for it.
     wrong = [name for name, units in active.items() if units != held.get(name, 0) - retired[name]]
     require_none("lots with other units left than in the books", sorted(wrong))
-    return len(theirs)
+    return len(theirs), problems
 
 
 def _differing(requested: Mapping[str, int], retired: Mapping[str, int], books: Books) -> list[str]:

@@ -208,7 +208,11 @@ class RegistryScene:
                 (Books("sim-key", "sim-key", namespaces.__getitem__, retires_fewer=True), here),
                 (Books("sim-holding", "sim-holding", namespaces.__getitem__, retires_fewer=True), here),
             )
-            return {books.account: await compare_books(self.cluster, books, of_one) for books, of_one in accounts}
+            retired: dict[str, int] = {}
+            for books, of_one in accounts:
+                retired[books.account], problems = await compare_books(books, here, of_one)
+                self.cluster.problems += problems
+            return retired
 
 
 def _isometric_namespace(serial: str) -> str:
