@@ -15,6 +15,7 @@ from tonne.platform.values.context import Mode, Scope
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
+from tonne.supply.registries import instruction_store
 from tonne.supply.registries.gateway import Instruction, Outcome, Repeat
 from tonne.supply.registries.retire_units import LEASE
 from tonne.supply.registries.simulated import SimulatedRegistry
@@ -359,6 +360,17 @@ async def test_a_holding_of_which_the_first_unit_stays_is_split_again(trial: Sho
         await trial.work()
         assert await trial.statuses(order) == ["retiring" if name.endswith("Rejected") else "complete"]
     await check_books(trial)
+
+
+async def test_a_parcel_that_is_split_off_does_not_hold_up_answers(trial: Shop, unit: int) -> None:
+    """Found by the kill test: two workers with answers to the same requests waited for each other."""
+    await buy(trial, "Registry Busy", unit)
+    await trial.work()
+    [request] = await instructions(trial)
+    async with trial.database.transaction() as splitting, trial.database.transaction() as tx:
+        # What the foreign key of a new parcel locks.
+        await splitting.execute("SELECT id FROM registry_instructions FOR KEY SHARE")
+        assert await instruction_store.lock(tx, request["id"]) is not None
 
 
 async def test_a_retirement_does_not_read_the_retired_parcels_of_its_lot(trial: Shop) -> None:

@@ -124,7 +124,10 @@ async def claim(
     return [_open(row) for row in await tx.fetch(CLAIM, now, limit, now + lease, only)]
 
 
-LOCK = f"SELECT {_COLUMNS} FROM registry_instructions WHERE id = $1 AND closed_at IS NULL FOR UPDATE"  # noqa: S608
+# Not FOR UPDATE, which waits for parcels that another transaction splits off: their foreign key locks the row, too.
+LOCK = f"""
+SELECT {_COLUMNS} FROM registry_instructions WHERE id = $1 AND closed_at IS NULL FOR NO KEY UPDATE
+"""  # noqa: S608 - a constant
 
 
 async def lock(tx: Connection, instruction_id: str) -> Open | None:
