@@ -370,6 +370,7 @@ async def test_a_parcel_that_is_split_off_does_not_hold_up_answers(trial: Shop, 
     async with trial.database.transaction() as splitting, trial.database.transaction() as tx:
         # What the foreign key of a new parcel locks.
         await splitting.execute("SELECT id FROM registry_instructions FOR KEY SHARE")
+        await tx.execute("SET LOCAL lock_timeout = '2s'")
         assert await instruction_store.lock(tx, request["id"]) is not None
 
 
