@@ -4,10 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+
+from tests.support.packages import install_packages
 
 # The shell is the same browser without windows, and starts pages in three quarters of the time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -48,23 +51,22 @@ def ensure_chromium() -> bool:
     """Install Chromium if there is none, trying several ways."""
     if find_chromium() is not None:
         return True
-    ways = [[[sys.executable, "-m", "playwright", "install", "chromium"]]]
+    ways: list[Callable[[], object]] = [_install_with_playwright]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
-        update = ["apt-get", "-qq", "update"]
-        ways += [[update, ["apt-get", "-qq", "install", "-y", name]] for name in NAMES[:2]]
+        ways += [partial(install_packages, name) for name in NAMES[:2]]
     sys.stderr.write("Setting up Chromium for the browser tests ...\n")
-    for commands in ways:
-        if all(_succeeds(command) for command in commands):
-            find_chromium.cache_clear()
-            if find_chromium() is not None:
-                return True
+    for install in ways:
+        install()
+        find_chromium.cache_clear()
+        if find_chromium() is not None:
+            return True
     return False
 
 
-def _succeeds(command: list[str]) -> bool:
+def _install_with_playwright() -> None:
     # Ignore its output: if all ways fail, the message at the end says what to do.
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+    command = [sys.executable, "-m", "playwright", "install", "chromium"]
+    subprocess.run(command, capture_output=True, check=False)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from tests.integration import node_packages
+from tests.support.packages import install_packages
 
 # Each program with its Debian package.
 PACKAGES = {
@@ -50,13 +50,8 @@ def install_missing() -> str | None:
         return failure
     sys.stderr.write(f"Installing {', '.join(packages)} for the integration tests ...\n")
     # RUNLEVEL=1: do not start the installed services.
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    install = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", *packages]
-    for command in (["apt-get", "-qq", "update"], install):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            return f"{failure}\n{done.stderr}"
-    return None
+    problem = install_packages(*packages, RUNLEVEL="1")
+    return None if problem is None else f"{failure}\n{problem}"
 
 
 if __name__ == "__main__":
