@@ -292,7 +292,8 @@ def _identity(units: UnitRange) -> tuple[object, ...]:
 
 def retired(first: int, last: int, quantity: str, **changes: str) -> dict[str, str]:
     serial = f"9731-{first}-{last}-VCS-VCU-1-VER-KE-1-1-01012024-31122024-0"
-    return {"registry": "Verra", "project_id": "VCS1", "serial_range": serial, "quantity": quantity} | changes
+    stated = {"registry": "Verra", "project_id": "VCS1", "vintage": "2024", "serial_range": serial}
+    return {**stated, "quantity": quantity, **changes}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Place orders for clients. Requests that arrive while a transaction commits share the next one."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -153,6 +154,7 @@ async def _write(
 
 # A transaction that the database ended to resolve a deadlock is tried again: it has changed nothing.
 _DEADLOCK_RETRIES = 2
+_DEADLOCK_PAUSE_S = 0.05
 _RETRY_AFTER_S = 2
 _TOO_MANY = "Too many orders of your organisation wait to be placed. Wait for the number of seconds in Retry-After."
 
@@ -239,6 +241,8 @@ class PlaceOrders:
             for _ in range(_DEADLOCK_RETRIES):
                 with contextlib.suppress(asyncpg.DeadlockDetectedError):
                     return await self._place_once(requested)
+                # The other transaction goes first, or both would wait for each other again.
+                await asyncio.sleep(_DEADLOCK_PAUSE_S)
             return await self._place_once(requested)
         finally:
             self._shares.leave(organisation_id)

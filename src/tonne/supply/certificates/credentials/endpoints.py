@@ -55,7 +55,8 @@ class CertificateEndpoints:
         if found.state is not CertificateState.VALID:
             raise CertificateNotAvailable("The certificate of the order was withdrawn.")
         token = await self._credentials.issue_sd_jwt(found.record, self._clock())
-        return Response(token, media_type=MEDIA_TYPE.encode())
+        name = f'attachment; filename="certificate-{found.record.number}.sd-jwt"'
+        return Response(token, media_type=MEDIA_TYPE.encode(), headers={"content-disposition": name})
 
     async def list_certificates(self, request: Request) -> Response:
         """List the certificates of an order.
