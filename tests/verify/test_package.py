@@ -11,8 +11,8 @@ FOLDER = ROOT / "clients" / "verify"
 ALLOWED = {"tonne_verify", "cryptography", "pyhanko", "asn1crypto", "pyhanko_certvalidator"}
 
 
-# Grammars of serials, the audit of a log, the tables of packs, the search for double sales, and the witness. Everything
-# else decides about a file and its log.
+# Grammars of serials, the audit of a log, the tables of packs, the search for double sales, the witness, and the HTML
+# report. Everything else decides about a file and its log.
 APART = (
     "serials/",
     "double_sales.py",
@@ -22,6 +22,8 @@ APART = (
     "pack",
     "formulas.py",
     "witness.py",
+    "html_report.py",
+    "languages/",
 )
 
 

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tonne_verify import __version__
+from tonne_verify.languages import LANGUAGES
 from tonne_verify.monitor import AuditOptions
 from tonne_verify.report import ExitCode
 from tonne_verify.run import VerifyOptions, run_audit, run_monitor, run_pack, run_trust, run_verify, run_witness
@@ -67,14 +69,31 @@ def _verify(given: Sequence[str]) -> ExitCode:
     parser.add_argument(
         "--online", action="store_true", help="ask the seller whether certificates and keys are still valid"
     )
+    parser.add_argument("--report", metavar="OUT.html", type=_page, help="also write a page for an auditor's file")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the page; default en")
+    parser.add_argument("--version", action="version", version=f"tonne-verify {__version__}")
     options = parser.parse_args(given)
     return run_verify(
         options.files,
         VerifyOptions(
-            options.issuer, options.json, options.online, options.policy, options.accept_no_witness, options.max_delay
+            options.issuer,
+            options.json,
+            options.online,
+            options.policy,
+            options.accept_no_witness,
+            options.max_delay,
+            options.report,
+            options.language,
         ),
         print,
     )
+
+
+def _page(text: str) -> Path:
+    """Another name is more likely that of a file to verify, which must not be overwritten."""
+    if not text.endswith(".html"):
+        raise argparse.ArgumentTypeError(f"`{text}` is not the name of a page to write: end it with .html.")
+    return Path(text)
 
 
 def _pack(given: Sequence[str]) -> ExitCode:

@@ -64,6 +64,8 @@ class Report:
     incomplete: bool = False
     # Whose demands were checked.
     policy: str = ""
+    # Of the content of the file.
+    sha256: str | None = None
     # What the log is proven to state, to compare it with other files.
     entries: list[ProvenEntry] = field(default_factory=list)
 
@@ -100,6 +102,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         return {
             "file": self.file,
+            "sha256": self.sha256,
             "holds": self.exit_code is ExitCode.PROVEN,
             "exit_code": self.exit_code,
             "policy": self.policy,
@@ -117,10 +120,10 @@ class Report:
             self.file,
             *(f"  {fact}" for fact in self.facts),
             *checks,
-            f"  Result: {self._result(results or Results())}",
+            f"  Result: {self.result(results or Results())}",
         ]
 
-    def _result(self, results: Results) -> str:
+    def result(self, results: Results) -> str:
         match self.exit_code:
             case ExitCode.UNREADABLE:
                 return results.incomplete
@@ -136,3 +139,8 @@ class Report:
 
     def _names(self, verdict: Verdict) -> str:
         return ", ".join(dict.fromkeys(each.name for each in self.checks if each.verdict is verdict))
+
+
+def printable(text: str) -> str:
+    """Control characters from a file must not reach the terminal or a page."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

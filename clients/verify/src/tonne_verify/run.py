@@ -1,24 +1,27 @@
 """What the commands `tonne-verify` and `tonne verify` do."""
 
+import hashlib
 import json
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tonne_verify.double_sales import find_double_sales
 from tonne_verify.download import address_of_issuer, fetch
 from tonne_verify.errors import NotProven
-from tonne_verify.files import list_files, read_bytes
+from tonne_verify.files import list_files, read_bytes, write_text
 from tonne_verify.forks import find_forks, keep_fork
+from tonne_verify.html_report import Input, Setting, write_page
 from tonne_verify.issuer import CredentialKey, DocumentCertificate, Issuer, IssuerLog
 from tonne_verify.ledger import Ledger
 from tonne_verify.monitor import AuditOptions, audit
 from tonne_verify.pack import PACK_RESULTS, check_pack
-from tonne_verify.policy import Policy
-from tonne_verify.report import ExitCode, Report, Results, Verdict
+from tonne_verify.policy import BUILT_IN, Policy
+from tonne_verify.report import ExitCode, Report, Results, Verdict, printable
 from tonne_verify.timeline import MAX_DELAY
 from tonne_verify.trust import add_trust, load_policy, own_policy
 from tonne_verify.verify_file import Trust, verify
@@ -44,6 +47,9 @@ class VerifyOptions:
     policy: Path | None = None
     accept_no_witness: bool = False
     max_delay_hours: int = int(MAX_DELAY / timedelta(hours=1))
+    # An HTML file to write, and its language.
+    page: Path | None = None
+    language: str = "en"
 
 
 def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> ExitCode:
@@ -60,6 +66,7 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
     trust = Trust(issuer, policy, options.online, timedelta(hours=options.max_delay_hours))
     reports = [_verify(name, read, trust) for path in files for name, read in list_files(path)]
     together = _compare(reports, policy)
+    failed = _write_page(reports, together, trust, options)
     if together is not None:
         reports.append(together)
     if options.as_json:
@@ -67,7 +74,28 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
     else:
         for line in [line for each in reports for line in each.lines()]:
             echo(printable(line))
-    return ExitCode.worst(each.exit_code for each in reports)
+    if failed is not None:
+        sys.stderr.write(printable(failed) + "\n")
+    codes = [each.exit_code for each in reports]
+    return ExitCode.worst([*codes, *([ExitCode.UNREADABLE] if failed is not None else [])])
+
+
+def _write_page(reports: Sequence[Report], together: Report | None, trust: Trust, options: VerifyOptions) -> str | None:
+    """Writes the HTML report if it was asked for. Returns why that failed."""
+    if options.page is None:
+        return None
+    try:
+        path = options.policy if options.policy is not None or trust.policy.name == BUILT_IN else own_policy()
+        policy = None if path is None else _input(path)
+        setting = Setting(trust, _input(options.issuer), policy, datetime.now(UTC))
+        write_text(options.page, write_page(reports, together, setting, options.language))
+    except NotProven as error:
+        return str(error)
+    return None
+
+
+def _input(path: Path) -> Input:
+    return Input(str(path), hashlib.sha256(read_bytes(path)).hexdigest())
 
 
 def run_audit(url: str, options: AuditOptions, echo: Echo, *, as_json: bool = False) -> ExitCode:
@@ -131,9 +159,12 @@ def run_witness(name: str, key: Path, logs: Path, state: Path, *, address: tuple
 
 def _verify(name: str, read: Callable[[], bytes], trust: Trust) -> Report:
     try:
-        return verify(name, read(), trust)
+        data = read()
     except NotProven as error:
         return Report(name, unreadable=str(error))
+    report = verify(name, data, trust)
+    report.sha256 = hashlib.sha256(data).hexdigest()
+    return report
 
 
 def _compare(reports: Sequence[Report], policy: Policy) -> Report | None:
@@ -194,11 +225,6 @@ def _updated_log(known: IssuerLog, present: Issuer) -> IssuerLog:
     """Without the keys that leaked since: the issuer no longer lists them."""
     listed = present.log(known.origin).keys
     return replace(known, keys=tuple(key for key in known.keys if key in listed))
-
-
-def printable(text: str) -> str:
-    """Control characters from a file must not reach the terminal."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def silence_libraries() -> None:
