@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import ROOT
-from tests.verify.seller import Seller
+from tests.verify.seller import SUBJECT, Seller
 from tonne_verify import __version__
 from tonne_verify.cli import main
 from tonne_verify.html_report import HEADLINES
@@ -20,12 +20,13 @@ from tonne_verify.languages import LANGUAGES, PLACEHOLDER, Language, templates
 from tonne_verify.report import ExitCode
 
 SOURCE = ROOT / "clients" / "verify" / "src" / "tonne_verify"
-# Other commands, whose findings are not in the report.
+# Other commands, whose findings are not in the report, and the report itself.
 OTHER_COMMANDS = {
     "audit_state.py",
     "cli.py",
     "double_sales.py",
     "formulas.py",
+    "html_report.py",
     "log_reader.py",
     "monitor.py",
     "openings_file.py",
@@ -37,8 +38,10 @@ OTHER_COMMANDS = {
     "witness.py",
 }
 SENTENCE = re.compile(r"[.:;!] |[.!]$")
-# Formats, not sentences.
-NO_SENTENCES = {"  cannot be checked: {}", "  Result: {}", "{} {} {}"}
+# The text around sentences, patterns, and what ends the program before there is a report.
+NO_SENTENCES = re.compile(
+    r"  cannot be checked: |  Result: |\(\?P<|The issuer no longer publishes |publishes the keys of|The address cannot be used"
+)
 
 
 def text_of(node: ast.AST) -> str | None:
@@ -125,24 +128,29 @@ def test_every_sentence_has_every_language() -> None:
 
 
 def test_no_sentence_of_the_text_report_lacks_a_translation() -> None:
+    # A sentence may be put together from several: its parts are compared.
     known = "\n".join(PLACEHOLDER.sub("{}", each.english) for each in templates())
     found = {each for path in paths() for each in sentences_of(path)}
     assert len(found) > 150
-    missing = {each for each in found - NO_SENTENCES if each.strip() not in known}
+    missing = {
+        each
+        for each in found
+        if not NO_SENTENCES.search(each) and not all(part.strip() in known for part in each.split("{}"))
+    }
     assert missing == set()
 
 
+@pytest.mark.usefixtures("seller")
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_it_says_in_each_language_what_is_proven_and_needs_nothing_else(
-    seller: Seller, tmp_path: Path, code: str
-) -> None:
+def test_it_says_in_each_language_what_is_proven_and_needs_nothing_else(tmp_path: Path, code: str) -> None:
     exit_code, page = verify(tmp_path, str(tmp_path / "c.json"), "--language", code)
     assert exit_code == 0
     reader = read(tmp_path / "page.html")
     assert reader.headlines == [Language(code).say("Proven")]
     assert reader.tags.isdisjoint({"script", "link", "img", "iframe", "object"})
     assert reader.addresses == []
-    assert "url(" not in page and "@import" not in page
+    assert "url(" not in page
+    assert "@import" not in page
     for digest in ("SHA-256", __version__, "7XKD-M2QH-9RTV-4WNC", "issuer.json", "policy"):
         assert digest in page
     # Only the small print is English.
@@ -153,9 +161,10 @@ def test_it_says_in_each_language_what_is_proven_and_needs_nothing_else(
 def test_what_a_file_says_is_text(seller: Seller, tmp_path: Path) -> None:
     name = "<script>alert(1)</script>\N{RIGHT-TO-LEFT OVERRIDE}"
     path = tmp_path / "<b>&.json"
-    path.write_text(json.dumps(seller.credential(beneficiary=name)))
+    path.write_text(json.dumps(seller.credential(credentialSubject={**SUBJECT, "beneficiary": name})))
     _, page = verify(tmp_path, str(path))
-    assert "<script" not in page and "<b>" not in page
+    assert "<script" not in page
+    assert "<b>" not in page
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
     assert "&lt;script&gt;alert(1)" in page
 
@@ -166,15 +175,14 @@ def test_a_value_is_not_taken_for_a_sentence() -> None:
     assert fact == "Zertifikat A: 1 t CO2e für Acme. The seller lists it as valid."
     assert german.sentences("Nobody wrote this. " * 30 + "The seller lists it as valid.") is None
     assert german.sentences("a: " * 10_000 + "The seller lists it as valid.") is None
-    found = german.sentences(
-        "p demands a cosignature of w; there is only that of v. x cosigned, but only the seller names this key."
-    )
-    assert found is not None and "nennt diesen Schlüssel" in found and "cosign" not in found
+    two = "p demands a cosignature of w; there is none. x cosigned, but only the seller names this key."
+    found = german.sentences(two)
+    assert found is not None
+    assert found.endswith("es gibt keine. x hat mitunterzeichnet, aber nur der Verkäufer nennt diesen Schlüssel.")
 
 
-def test_it_is_written_beside_the_text_or_refused(
-    seller: Seller, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("seller")
+def test_it_is_written_beside_the_text_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     certificate = tmp_path / "c.json"
     with pytest.raises(SystemExit):
         main([str(certificate), "--issuer", "i", "--report", str(certificate)])
@@ -203,14 +211,14 @@ def test_the_version_is_that_of_the_package() -> None:
     assert project["version"] == __version__
 
 
-def test_it_never_says_more_than_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_never_says_more_than_the_exit_code(tmp_path: Path) -> None:
     """Over the files of a dishonest seller, each in another language."""
     subprocess.run([sys.executable, "-m", "tests.verify.lies", tmp_path], cwd=ROOT, check=True)
     page = tmp_path / "page.html"
     seen = set()
     lies = json.loads((tmp_path / "lies.json").read_text())
     for number, (name, lie) in enumerate(sorted(lies.items())):
-        language = LANGUAGES[number % len(LANGUAGES)]
+        language = LANGUAGES[1:][number % 5]
         files = sorted(str(each) for each in (tmp_path / name / "lie").iterdir())
         trust = ["--issuer", str(tmp_path / name / "issuer.json"), "--policy", str(tmp_path / "policy")]
         code = main([*files, *trust, *lie["options"], "--report", str(page), "--language", language])
@@ -220,8 +228,10 @@ def test_it_never_says_more_than_the_exit_code(tmp_path: Path, capsys: pytest.Ca
         text = page.read_text(encoding="utf-8")
         assert '<header class="c0">' not in text
         told = re.findall(r'<span lang="en">(.*?)</span>', text)
-        assert language == "en" or told == [], (name, told)
+        assert told == [], (name, told)
+        # Of several files, some may be proven.
         if len(files) == 1:
-            assert say("Proven to") not in text and say("What it states, as proven") not in text, name
+            assert say("Proven to") not in text, name
+        assert say("What is proven") not in text.partition('<h2 id="f1">')[0], name
         seen.add(code)
     assert {1, 3, 4} <= seen

@@ -44,17 +44,17 @@ SMALL_PRINT = (
 ORDER = [Verdict.FAILS, Verdict.NOT_PROVEN, Verdict.TEST, Verdict.HOLDS, Verdict.NOT_CHECKED]
 STYLE = """
 @page { size: A4; margin: 14mm 15mm }
-body { font: 10pt/1.35 system-ui, "Liberation Sans", Arial, sans-serif; color: #1a1a1a; max-width: 180mm;
+body { font: 9.5pt/1.3 system-ui, "Liberation Sans", Arial, sans-serif; color: #1a1a1a; max-width: 180mm;
   margin: 8mm auto; padding: 0 4mm }
 header { border-left: 3mm solid; padding: 2mm 4mm; margin-bottom: 5mm }
-h1 { font-size: 20pt; margin: 0 }
-h2 { font-size: 12pt; margin: 6mm 0 1.5mm; overflow-wrap: anywhere; break-after: avoid }
-h3 { font-size: 10pt; margin: 3mm 0 1mm; break-after: avoid }
+h1 { font-size: 19pt; margin: 0 }
+h2 { font-size: 12pt; margin: 5mm 0 1.5mm; overflow-wrap: anywhere; break-after: avoid }
+h3 { font-size: 9.5pt; margin: 2.5mm 0 1mm; break-after: avoid }
 p { margin: 0 0 1.5mm } ul { margin: 0; padding-left: 5mm }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: 1mm 2mm 1mm 0; border-top: 0.2mm solid #ccc;
+th, td { text-align: left; vertical-align: top; padding: .7mm 2mm .7mm 0; border-top: 0.2mm solid #ccc;
   overflow-wrap: anywhere; font-weight: normal }
-th { width: 34mm; color: #555 } td.v { width: 30mm; font-weight: 600 } td.n { width: 26mm }
+th { width: 34mm; color: #555 } td.v { width: 27mm; font-weight: 600 } td.n { width: 24mm }
 tr { break-inside: avoid } small { color: #555; font-size: 7.5pt; display: block } a { color: inherit }
 code { font-family: "Liberation Mono", monospace; font-size: 8pt }
 .c0 { color: #17663a } .c1 { color: #b00020 } .c2, .c3, .c4 { color: #8a5200 } .c9 { color: #555 }
@@ -104,14 +104,15 @@ class _Page:
         yield f'<header class="c{worst:d}"><h1>{say(HEADLINES[worst])}</h1><p>{say(self._meaning(worst))}</p>'
         if len(reports) > 1:
             yield f"<p>{say('Several files were checked. This is the most serious result of all.')}</p>"
-        shown_at = f"{self.setting.at:%Y-%m-%d %H:%M} UTC"
-        yield f"<p>{say('Verification report')} · {shown_at} · {say('Exit code {1}', int(worst))}</p></header>"
+        at = say("Checked on {1}", f"{self.setting.at:%Y-%m-%d %H:%M:%S} UTC")
+        yield f"<p>{say('Verification report')} · {at} · {say('Exit code {1}', int(worst))}</p></header>"
         if len(reports) > 1:
             yield from self._summary(reports)
         if together is not None:
-            yield from self._section(together, 0)
+            # It compares what the log states, also of files that the policy does not accept.
+            yield from self._section(together, 0, is_proven=worst is ExitCode.PROVEN)
         for number, report in enumerate(reports, start=1):
-            yield from self._section(report, number)
+            yield from self._section(report, number, is_proven=report.exit_code is ExitCode.PROVEN)
         yield f"<h2>{say('Not checked')}</h2><p>{say(BEYOND_FILES)}</p>"
         yield from self._setting()
         yield f"<p><small>{say(SMALL_PRINT)}</small></p>\n</body>\n</html>"
@@ -119,12 +120,12 @@ class _Page:
     def say(self, english: str, *values: object) -> str:
         return _escape(self.language.say(english, *values))
 
-    def told(self, text: str, *, is_fact: bool = False) -> str:
-        """A sentence of the findings; in another language, the English one below."""
+    def told(self, text: str, *, is_fact: bool = False, is_short: bool = False) -> str:
+        """A sentence of the findings; in another language, the English one below, which is often more exact."""
         found = self.language.sentence(text) if is_fact else self.language.sentences(text)
         if found is None or found == text:
             return f'<span lang="en">{_escape(text)}</span>'
-        return _escape(found) + ("" if is_fact else f'<small lang="en">{_escape(text)}</small>')
+        return _escape(found) + ("" if is_fact or is_short else f'<small lang="en">{_escape(text)}</small>')
 
     def _meaning(self, code: ExitCode) -> str:
         is_alone = code is ExitCode.PROVEN and self.setting.trust.policy.quorum == NONE
@@ -144,20 +145,22 @@ class _Page:
             yield f'<tr><td class="v">{self._headline(report)}</td><td>{link}</td></tr>'
         yield "</table>"
 
-    def _section(self, report: Report, number: int) -> Iterator[str]:
+    def _section(self, report: Report, number: int, *, is_proven: bool) -> Iterator[str]:
         name = _escape(report.file) if number else self.say("All files together")
-        yield f'<section><h2 id="f{number}">{self._headline(report)} · {name}</h2>'
+        is_worse = report.exit_code is not ExitCode.PROVEN
+        headline = f"{self._headline(report)} · " if is_proven or is_worse else ""
+        yield f'<section><h2 id="f{number}">{headline}{name}</h2>'
         if report.sha256 is not None:
             yield f"<p><code>SHA-256 {report.sha256}</code></p>"
         if report.unreadable is not None:
             yield f"<p>{self.told(report.unreadable)}</p></section>"
             return
-        is_proven = report.exit_code is ExitCode.PROVEN
         if report.facts:
-            title = "What it states, as proven" if is_proven else "What it claims; this is not proven"
+            title = "What is proven" if is_proven else "What is claimed, and is not proven"
             facts = "".join(f"<li>{self.told(each, is_fact=True)}</li>" for each in report.facts)
             yield f"<h3>{self.say(title)}</h3><ul>{facts}</ul>"
-        yield f"<h3>{self.say('Result')}</h3><p>{self.told(report.result(Results()))}</p>"
+        if is_proven or is_worse:
+            yield f"<h3>{self.say('Result')}</h3><p>{self.told(report.result(Results()), is_short=True)}</p>"
         if is_proven and number:
             times = [each.sentence for each in report.checks if each.name == "time"]
             rows = [("Proven to", self.say("everyone who trusts this policy and these keys of the seller"))]
@@ -170,11 +173,12 @@ class _Page:
 
     def _check(self, check: Check) -> str:
         verdict = f'<td class="v c{COLOURS[check.verdict]}">{self.say(check.verdict)}</td>'
-        return f'<tr>{verdict}<td class="n">{self.say(check.name)}</td><td>{self.told(check.sentence)}</td></tr>'
+        told = self.told(check.sentence, is_short=check.verdict is Verdict.HOLDS)
+        return f'<tr>{verdict}<td class="n">{self.say(check.name)}</td><td>{told}</td></tr>'
 
     def _setting(self) -> Iterator[str]:
         say, trust, policy = self.say, self.setting.trust, self.setting.trust.policy
-        none = say("none; no witness was accepted by an option" if policy.accept_no_witness else "none")
+        none = say("none: an option accepts that there is no witness" if policy.accept_no_witness else "none")
         logs = ", ".join(f"{each.key.name}+{each.key.id.hex()}" for each in policy.logs)
         witnesses = ", ".join(f"{each.name}+{each.id.hex()}" for each in policy.witness_keys)
         given = self.setting.policy
@@ -187,7 +191,6 @@ class _Page:
             ("Issuer", f"{_escape(trust.issuer.id)}<br>{_file(self.setting.issuer)}"),
             ("Asked the seller online", say("yes" if trust.online else "no")),
             ("Verifier", f"tonne-verify {_escape(__version__)}"),
-            ("Time of the check", f"{self.setting.at:%Y-%m-%d %H:%M:%S} UTC"),
         ]
         yield f"<h2>{say('Checked with')}</h2>{self._rows(rows)}"
 

@@ -132,8 +132,10 @@ class Ledger:
             if key not in retired:
                 newer = older.get(key)
                 if newer is not None:
-                    sentence = f"Retirement {newer.subject} was revised in {newer.place}, but"
-                    yield f"{sentence} as it was before, it is stated by {names}."
+                    yield (
+                        f"Retirement {newer.subject} was revised in {newer.place}, but as it was before, it is stated"
+                        f" by {names}."
+                    )
                 elif self.has_all:
                     yield f"There is no retirement of {key[3]}, which is stated by {names}."
             elif claimed[key] > retired[key]:
