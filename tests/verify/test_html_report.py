@@ -40,7 +40,8 @@ OTHER_COMMANDS = {
 SENTENCE = re.compile(r"[.:;!] |[.!]$")
 # The text around sentences, patterns, and what ends the program before there is a report.
 NO_SENTENCES = re.compile(
-    r"  cannot be checked: |  Result: |\(\?P<|The issuer no longer publishes |publishes the keys of|The address cannot be used"
+    r"  cannot be checked: |  Result: |\(\?P<|"
+    r"The issuer no longer publishes |publishes the keys of|The address cannot be used"
 )
 
 

@@ -43,7 +43,7 @@ SMALL_PRINT = (
 # What needs attention first.
 ORDER = [Verdict.FAILS, Verdict.NOT_PROVEN, Verdict.TEST, Verdict.HOLDS, Verdict.NOT_CHECKED]
 STYLE = """
-@page { size: A4; margin: 14mm 15mm }
+@page { size: A4; margin: 12mm 15mm }
 body { font: 9.5pt/1.3 system-ui, "Liberation Sans", Arial, sans-serif; color: #1a1a1a; max-width: 180mm;
   margin: 8mm auto; padding: 0 4mm }
 header { border-left: 3mm solid; padding: 2mm 4mm; margin-bottom: 5mm }
@@ -54,12 +54,13 @@ p { margin: 0 0 1.5mm } ul { margin: 0; padding-left: 5mm }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; vertical-align: top; padding: .7mm 2mm .7mm 0; border-top: 0.2mm solid #ccc;
   overflow-wrap: anywhere; font-weight: normal }
-th { width: 34mm; color: #555 } td.v { width: 27mm; font-weight: 600 } td.n { width: 24mm }
+th { width: 40mm; color: #555 } td.v { width: 27mm; white-space: nowrap; font-weight: 600 } td.n { width: 24mm }
 tr { break-inside: avoid } small { color: #555; font-size: 7.5pt; display: block } a { color: inherit }
 code { font-family: "Liberation Mono", monospace; font-size: 8pt }
 .c0 { color: #17663a } .c1 { color: #b00020 } .c2, .c3, .c4 { color: #8a5200 } .c9 { color: #555 }
 header > * { color: #1a1a1a } header h1 { color: inherit }
-@media print { body { margin: 0; padding: 0; max-width: none }
+@media print { body { margin: 0; padding: 0; max-width: none; font-size: 8.5pt }
+  th, td { padding: .5mm 2mm .5mm 0 } h2 { margin-top: 3.5mm } small { font-size: 7pt }
   header, td.v, h2 span { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 """
 COLOURS = {Verdict.HOLDS: 0, Verdict.FAILS: 1, Verdict.NOT_PROVEN: 3, Verdict.TEST: 4, Verdict.NOT_CHECKED: 9}
