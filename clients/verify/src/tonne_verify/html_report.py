@@ -54,13 +54,13 @@ p { margin: 0 0 1.5mm } ul { margin: 0; padding-left: 5mm }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; vertical-align: top; padding: .7mm 2mm .7mm 0; border-top: 0.2mm solid #ccc;
   overflow-wrap: anywhere; font-weight: normal }
-th { width: 40mm; color: #555 } td.v { width: 27mm; white-space: nowrap; font-weight: 600 } td.n { width: 24mm }
+th { width: 40mm; color: #555 } td.v { width: 25mm; white-space: nowrap; font-weight: 600 } td.n { width: 23mm }
 tr { break-inside: avoid } small { color: #555; font-size: 7.5pt; display: block } a { color: inherit }
 code { font-family: "Liberation Mono", monospace; font-size: 8pt }
 .c0 { color: #17663a } .c1 { color: #b00020 } .c2, .c3, .c4 { color: #8a5200 } .c9 { color: #555 }
 header > * { color: #1a1a1a } header h1 { color: inherit }
-@media print { body { margin: 0; padding: 0; max-width: none; font-size: 8.5pt }
-  th, td { padding: .5mm 2mm .5mm 0 } h2 { margin-top: 3.5mm } small { font-size: 7pt }
+@media print { body { margin: 0; padding: 0; max-width: none; font-size: 8.4pt }
+  th, td { padding: .5mm 2mm .5mm 0 } h2 { margin: 3mm 0 1mm } h3 { margin: 2mm 0 .5mm } header { margin-bottom: 3mm; padding: 1mm 4mm } small { font-size: 7pt }
   header, td.v, h2 span { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 """
 COLOURS = {Verdict.HOLDS: 0, Verdict.FAILS: 1, Verdict.NOT_PROVEN: 3, Verdict.TEST: 4, Verdict.NOT_CHECKED: 9}
@@ -201,7 +201,7 @@ class _Page:
 
 
 def _file(given: Input) -> str:
-    return f"{_escape(given.name)}<br><code>SHA-256 {given.sha256}</code>"
+    return f"{_escape(given.name)} <code>SHA-256 {given.sha256}</code>"
 
 
 def _escape(text: str) -> str:
