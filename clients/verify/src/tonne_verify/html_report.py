@@ -36,10 +36,8 @@ BEYOND_FILES = (
     "Nobody can check from files that a project does what it says, that the registry keeps its word, or that the"
     " beneficiary is who the name says. Look the serial numbers up at the registry."
 )
-SMALL_PRINT = (
-    "In small print is the sentence of the program, in English. This page was made by whoever ran the program, and is"
-    " not signed: run it again to be sure."
-)
+SMALL_PRINT = "In small print are sentences of the program in English, which may be more exact."
+NOT_SIGNED = "This page was made by whoever ran the program, and is not signed: run it again to be sure."
 # What needs attention first.
 ORDER = [Verdict.FAILS, Verdict.NOT_PROVEN, Verdict.TEST, Verdict.HOLDS, Verdict.NOT_CHECKED]
 STYLE = """
@@ -56,11 +54,12 @@ th, td { text-align: left; vertical-align: top; padding: .7mm 2mm .7mm 0; border
   overflow-wrap: anywhere; font-weight: normal }
 th { width: 40mm; color: #555 } td.v { width: 25mm; white-space: nowrap; font-weight: 600 } td.n { width: 23mm }
 tr { break-inside: avoid } small { color: #555; font-size: 7.5pt; display: block } a { color: inherit }
-code { font-family: "Liberation Mono", monospace; font-size: 8pt }
+code { font-family: "Liberation Mono", monospace; font-size: 8pt; overflow-wrap: anywhere }
 .c0 { color: #17663a } .c1 { color: #b00020 } .c2, .c3, .c4 { color: #8a5200 } .c9 { color: #555 }
 header > * { color: #1a1a1a } header h1 { color: inherit }
 @media print { body { margin: 0; padding: 0; max-width: none; font-size: 8.4pt }
-  th, td { padding: .5mm 2mm .5mm 0 } h2 { margin: 3mm 0 1mm } h3 { margin: 2mm 0 .5mm } header { margin-bottom: 3mm; padding: 1mm 4mm } small { font-size: 7pt }
+  th, td { padding: .5mm 2mm .5mm 0 } h2 { margin: 3mm 0 1mm } h3 { margin: 2mm 0 .5mm }
+  header { margin-bottom: 3mm; padding: 1mm 4mm } small { font-size: 7pt }
   header, td.v, h2 span { print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 """
 COLOURS = {Verdict.HOLDS: 0, Verdict.FAILS: 1, Verdict.NOT_PROVEN: 3, Verdict.TEST: 4, Verdict.NOT_CHECKED: 9}
@@ -116,7 +115,8 @@ class _Page:
             yield from self._section(report, number, is_proven=report.exit_code is ExitCode.PROVEN)
         yield f"<h2>{say('Not checked')}</h2><p>{say(BEYOND_FILES)}</p>"
         yield from self._setting()
-        yield f"<p><small>{say(SMALL_PRINT)}</small></p>\n</body>\n</html>"
+        small_print = "" if self.language.code == "en" else f"{say(SMALL_PRINT)} "
+        yield f"<p><small>{small_print}{say(NOT_SIGNED)}</small></p>\n</body>\n</html>"
 
     def say(self, english: str, *values: object) -> str:
         return _escape(self.language.say(english, *values))
@@ -201,7 +201,7 @@ class _Page:
 
 
 def _file(given: Input) -> str:
-    return f"{_escape(given.name)} <code>SHA-256 {given.sha256}</code>"
+    return f"{_escape(given.name)}<br><code>SHA-256 {given.sha256}</code>"
 
 
 def _escape(text: str) -> str:
