@@ -205,6 +205,20 @@ def test_several_files_have_a_summary_with_totals_and_conflicts(seller: Seller, 
     assert "Number of files: 3" in page
     assert "Proven: 2, Not readable: 1" in page
     assert "certificates: 1." in page
+    # The totals are not proven as a whole.
+    assert "What is proven" not in page.partition('<h2 id="f1">')[0]
+
+
+@pytest.mark.usefixtures("seller")
+def test_without_a_witness_it_does_not_say_cosigned(tmp_path: Path) -> None:
+    (tmp_path / "policy").write_text("quorum none\n")
+    code, page = verify(tmp_path, str(tmp_path / "c.json"), "--accept-no-witness")
+    assert code == 0
+    assert "only the seller vouches for the log" in page.partition("</header>")[0]
+    assert "cosigned" not in page.partition("</header>")[0]
+    code, page = verify(tmp_path, str(tmp_path / "c.json"))
+    assert code == 3
+    assert "<h1>Not proven</h1>" in page
 
 
 def test_the_version_is_that_of_the_package() -> None:
