@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "tonne.apps.cli.operations.demo:print_again",
     "secrets": "tonne.apps.cli.operations.secrets:secrets",
     "signing-keys": "tonne.apps.cli.supply.log:signing_keys",
+    "signing": "tonne.apps.cli.supply.log:signing",
     "check": "tonne.apps.cli.check.check:check",
     "backup": "tonne.apps.cli.operations.backup:backup",
     "restore": "tonne.apps.cli.operations.backup:restore_command",

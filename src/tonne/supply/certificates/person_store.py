@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
+from tonne.supply.certificates.pdf_store import forget_pdf_any_account
 from tonne.supply.certificates.record import CertificateRecord, decode_record, encode_record
 from tonne.supply.transparency.record_statements import erase_names
 
@@ -53,6 +54,7 @@ async def overwrite_certificate(tx: Connection, scope: Scope, certificate: OwnCe
         certificate.state_reason,
         certificate.is_public,
     )
+    await forget_pdf_any_account(tx, certificate.record.number)
     await erase_names(tx, scope.mode, [certificate.record.number])
 
 

@@ -1,4 +1,4 @@
-"""tonne log, tonne verify and tonne signing-keys"""
+"""tonne log, tonne verify, tonne signing-keys and tonne signing"""
 
 import asyncio
 import sys
@@ -21,6 +21,8 @@ from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord
 from tonne.platform.keys.signing.operator_key import has_outside_key
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
+from tonne.supply.certificates.pdf_store import forget_pdfs_signed_since_any_account
+from tonne.supply.certificates.renew_pdfs import renew_pdfs
 from tonne.supply.transparency.append_leaves import reopen_log
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_store import list_logs
@@ -228,7 +230,14 @@ def retire(key_id: str) -> None:
 )
 def revoke(key_id: str, from_: datetime) -> None:
     """Revoke a key that leaked. Signatures dated TIME or later no longer count."""
-    key = run_in_transaction(revoke_key, key_id, from_, by=ACTOR.now())
+
+    async def work(tx: Connection) -> KeyRecord:
+        key = await revoke_key(tx, key_id, from_, by=ACTOR.now())
+        if key.purpose is KeyPurpose.DOCUMENT:
+            await forget_pdfs_signed_since_any_account(tx, from_)
+        return key
+
+    key = run_in_transaction(work)
     if key.purpose is KeyPurpose.LOG:
         click.echo(
             f"Key {key_id} is revoked: its checkpoints no longer count, because they have no date. Now close the logs: "
@@ -240,9 +249,52 @@ def revoke(key_id: str, from_: datetime) -> None:
     click.echo("Ask everyone who checks signatures to download the issuer file again.")
 
 
+@click.group()
+def signing() -> None:
+    """Keep signed PDFs valid for decades."""
+
+
+@signing.command()
+@click.option(
+    "--before",
+    type=PAST,
+    default="52w",
+    show_default=True,
+    metavar="TIME",
+    help="Only PDFs that were made or renewed last before TIME: a time, or how long ago, such as 52w.",
+)
+def renew(before: datetime) -> None:
+    """Append a time stamp to the stored PDFs of certificates.
+
+    Do so before the certificate of the time-stamp authority expires. If the command is interrupted, run it again: it
+    goes on with the rest.
+    """
+
+    async def work(connection: Connection, settings: Settings) -> None:
+        documents = sign_documents(HeldConnection(connection), settings)
+        if not documents.has_time_stamps:
+            raise click.ClickException("Set TONNE_DOCUMENT_TIME_STAMP_URL: time stamps come from that server.")
+        renewed = failed = 0
+        async for count, failures in renew_pdfs(HeldConnection(connection), documents, before, by=ACTOR.now()):
+            renewed, failed = renewed + count, failed + len(failures)
+            for number, reason in failures.items():
+                click.echo(f"{number} is not renewed: {reason}", err=True)
+            click.echo(f"{renewed} PDFs are renewed.")
+        if failed:
+            raise click.ClickException(f"{failed} PDFs are not renewed. Run the command again.")
+        if not renewed:
+            click.echo(f"No stored PDF was made or renewed last before {before:%Y-%m-%d %H:%M} UTC.")
+
+    run_connected(work)
+
+
 def originals_of(connection: Connection, settings: Settings) -> Originals:
     """Raises SettingsError if the key in the database is needed and the secret key is missing."""
-    box = None if has_outside_key(settings) else SecretBox.from_settings(settings)
     held = HeldConnection(connection)
-    keys = SigningKeys(held, box, settings, utc_now)
-    return Originals(held, SignDocuments(keys, settings.document_time_stamp_url), settings, utc_now)
+    return Originals(held, sign_documents(held, settings), settings, utc_now)
+
+
+def sign_documents(held: HeldConnection, settings: Settings) -> SignDocuments:
+    """Raises SettingsError if the key in the database is needed and the secret key is missing."""
+    box = None if has_outside_key(settings) else SecretBox.from_settings(settings)
+    return SignDocuments(SigningKeys(held, box, settings, utc_now), settings.document_time_stamp_url)

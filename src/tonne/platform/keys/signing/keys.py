@@ -346,7 +346,7 @@ class SignDocuments:
     async def sign(self, pdf: bytes, issued_at: datetime) -> bytes:
         """The signed file. The same file, time and key give the same bytes, except with time stamps.
 
-        Raises SigningUnavailable.
+        With a time-stamp authority it is time-stamped and has its validation data. Raises SigningUnavailable.
         """
         key = await self._keys.document()
         try:
@@ -355,10 +355,28 @@ class SignDocuments:
             _log.error("document_not_signed", key_id=key.record.id, reason=str(error))
             raise SigningUnavailable from error
 
+    @property
+    def has_time_stamps(self) -> bool:
+        """Then each signature of a file gives other bytes."""
+        return bool(self._time_stamp_url)
+
+    async def renew(self, pdf: bytes) -> bytes:
+        """The signed file with a time stamp of all of it. Raises KeyUnusable."""
+        return await asyncio.to_thread(self._renew, pdf)
+
     def _sign(self, pdf: bytes, key: DocumentKey, issued_at: datetime) -> bytes:
         # pyHanko takes a quarter of a second to import, which a process that signs nothing saves.
         from tonne.platform.keys.signing.sign_pdf import sign_pdf  # noqa: PLC0415
+
+        if not self.has_time_stamps:
+            return sign_pdf(pdf, key, issued_at)
+        from tonne.platform.keys.signing.long_term import add_validation_data  # noqa: PLC0415
         from tonne.platform.keys.signing.time_stamps import TimeStampServer  # noqa: PLC0415
 
-        time_stamps = TimeStampServer(self._time_stamp_url) if self._time_stamp_url else None
-        return sign_pdf(pdf, key, issued_at, time_stamps)
+        return add_validation_data(sign_pdf(pdf, key, issued_at, TimeStampServer(self._time_stamp_url)))
+
+    def _renew(self, pdf: bytes) -> bytes:
+        from tonne.platform.keys.signing.long_term import add_document_time_stamp  # noqa: PLC0415
+        from tonne.platform.keys.signing.time_stamps import TimeStampServer  # noqa: PLC0415
+
+        return add_document_time_stamp(pdf, TimeStampServer(self._time_stamp_url).of_digest)

@@ -23,7 +23,7 @@ TIME_STAMP_BYTES = 12 * 1024
 TimeStamps = Callable[[bytes], cms.ContentInfo]
 
 
-class _SameBytesWriter(IncrementalPdfFileWriter):
+class SameBytesWriter(IncrementalPdfFileWriter):
     """Writes no random id and no time of its own: the same file gives the same bytes."""
 
     @classmethod
@@ -50,7 +50,7 @@ def sign_pdf(pdf: bytes, key: DocumentKey, issued_at: datetime, time_stamps: Tim
     """
     signed_at = max(issued_at, key.valid_from).astimezone(UTC).replace(microsecond=0)
     room = key.template.size + (0 if time_stamps is None else TIME_STAMP_BYTES)
-    embedding = PdfCMSEmbedder(SigFieldSpec(FIELD)).write_cms(FIELD, _SameBytesWriter(io.BytesIO(pdf)))
+    embedding = PdfCMSEmbedder(SigFieldSpec(FIELD)).write_cms(FIELD, SameBytesWriter(io.BytesIO(pdf)))
     next(embedding)
     # Two digits per byte.
     placeholder = SignatureObject(signed_at, SigSeedSubFilter.PADES, bytes_reserved=2 * room)

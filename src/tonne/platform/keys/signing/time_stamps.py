@@ -23,7 +23,11 @@ class TimeStampServer:
 
     def __call__(self, signature: bytes) -> cms.ContentInfo:
         """Raises KeyUnusable if the server gives no time stamp of this signature."""
-        digest, nonce = hashlib.sha256(signature).digest(), secrets.randbits(63)
+        return self.of_digest(hashlib.sha256(signature).digest())
+
+    def of_digest(self, digest: bytes) -> cms.ContentInfo:
+        """Of what has this SHA-256 hash. Raises KeyUnusable."""
+        nonce = secrets.randbits(63)
         algorithm = algos.DigestAlgorithm({"algorithm": "sha256"})
         imprint = tsp.MessageImprint({"hash_algorithm": algorithm, "hashed_message": digest})
         asked = tsp.TimeStampReq(
@@ -38,7 +42,7 @@ class TimeStampServer:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._failed("it did not answer with a time stamp") from error
         if status not in _GRANTED or not is_ours:
-            raise self._failed(f"the time stamp is not of this signature, or refused ({status})")
+            raise self._failed(f"the time stamp is not of what was asked for, or refused ({status})")
         return parsed["time_stamp_token"]
 
     def _ask(self, asked: bytes) -> bytes:

@@ -18,6 +18,7 @@ from tonne.supply.certificates.credentials.sd_jwt import compose_claims, issue_s
 from tonne.supply.certificates.credentials.status_store import find_status_index
 from tonne.supply.certificates.logo_store import find_certificate_logo
 from tonne.supply.certificates.pdf import AttachedFiles, certificate_pdf
+from tonne.supply.certificates.pdf_store import find_pdf_any_account, store_pdf_any_account
 from tonne.supply.certificates.proofs.read_proofs import Evidence, find_evidence
 from tonne.supply.certificates.record import CertificateRecord
 from tonne.supply.certificates.store import record_document_any_account
@@ -84,17 +85,23 @@ class RenderCertificate:
     async def render(self, record: CertificateRecord) -> bytes:
         """The signed PDF, with its credential and proof attached. Raises SigningUnavailable.
 
-        Its hash is stored before anybody gets the file, so that the file can always be verified.
+        Its hash is stored before anybody gets the file, so that the file can always be verified. With a time stamp, the
+        file itself is stored as soon as it has its proof, and is the same from then on.
         """
+        stored = await self._database.run(find_pdf_any_account, record.number)
+        if stored is not None:
+            return stored
         logo = None
         if record.logo is not None and record.name_erased_on is None:
             logo = await self._database.run(find_certificate_logo, record.logo)
         attached = await self._credentials.attachments(record)
         drawn = await in_turn(certificate_pdf, record, logo, attached)
         pdf = await self._signing.sign(drawn, datetime.fromisoformat(record.issued_at))
-        await self._database.run(
-            record_document_any_account, record.number, hashlib.sha256(pdf).digest(), self._clock()
-        )
+        now = self._clock()
+        if self._signing.has_time_stamps and attached.proof is not None:
+            async with self._database.transaction() as tx:
+                return await store_pdf_any_account(tx, record, pdf, now)
+        await self._database.run(record_document_any_account, record.number, hashlib.sha256(pdf).digest(), now)
         return pdf
 
     async def answer(self, record: CertificateRecord) -> Response:

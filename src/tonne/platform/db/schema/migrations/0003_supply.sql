@@ -434,9 +434,13 @@ CREATE TABLE certificate_documents (
     number       text NOT NULL REFERENCES certificates,
     sha256       bytea NOT NULL CHECK (length(sha256) = 32),
     rendered_at  timestamptz NOT NULL,
+    -- The one file that is sent out from now on, if it has a time stamp. A renewal moves it to a row with a new hash.
+    pdf          bytea STORAGE EXTERNAL,
     PRIMARY KEY (number, sha256)
 );
 CREATE INDEX certificate_documents_by_hash ON certificate_documents (sha256);
+CREATE UNIQUE INDEX certificate_documents_stored ON certificate_documents (number) WHERE pdf IS NOT NULL;
+CREATE INDEX certificate_documents_to_renew ON certificate_documents (rendered_at, number) WHERE pdf IS NOT NULL;
 
 -- Totals of complete orders, updated when an order completes: the cost of a Sustainability page does not grow with the
 -- number of orders.
