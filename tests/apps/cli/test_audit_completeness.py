@@ -51,6 +51,7 @@ NOT_AUDITED = {
     "restore": "audited, but needs the embedded database: see test_backup.py",
     "upgrade": "moves all rows to a newer PostgreSQL and changes none; the old files are the record",
     "reindex": "rebuilds indexes, and changes no row",
+    "signing renew": "audited, but needs an authority: see tests/supply/certificates/credentials/test_long_term.py",
     "estimate create": "the estimate is the record and never changes",
     "person repeat": "runs the audited erasure again: see tests/apps/privacy/test_commands.py",
     "urls rewrite": "audited, but needs a completed order: see tests/supply/retirements/test_urls_rewrite.py",

@@ -189,7 +189,10 @@ class MailCertificates(RowJobWithSettings, frozen=True):
             _log.warning("certificate_without_recipient", checkout_id=due.checkout_id)
             await self.database.commit(queue.finish_mail, due.scope, due)
             return
-        pdf = await self.certificates.render(due.record)
+        pdf = await self.certificates.render_to_send(due.record)
+        if pdf is None:
+            # It is due again when the lease ends.
+            return
         async with self.database.transaction() as tx:
             if not await queue.finish_mail(tx, due.scope, due):
                 return
@@ -228,7 +231,10 @@ class MailChangedCertificates(RowJobWithSettings, frozen=True):
         if not is_mail_address(due.email) or (is_first and not is_withdrawn):
             await self.database.commit(finish_changed, due.scope, due)
             return
-        pdf = b"" if is_withdrawn else await self.certificates.render(due.record)
+        pdf = b"" if is_withdrawn else await self.certificates.render_to_send(due.record)
+        if pdf is None:
+            # It is due again when the lease ends.
+            return
         async with self.database.transaction() as tx:
             # Before the certificate: see the lock order.
             url = await order_url(tx, due.scope, due.order_id, settings=self.settings, now=self.clock())

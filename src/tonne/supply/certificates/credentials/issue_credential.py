@@ -104,6 +104,15 @@ class RenderCertificate:
         await self._database.run(record_document_any_account, record.number, hashlib.sha256(pdf).digest(), now)
         return pdf
 
+    async def render_to_send(self, record: CertificateRecord) -> bytes | None:
+        """The PDF for a mail. None if it is to be stored, and its proof does not exist yet: try again in a minute.
+
+        Raises SigningUnavailable.
+        """
+        if self._signing.has_time_stamps and (await self._credentials.attachments(record)).proof is None:
+            return None
+        return await self.render(record)
+
     async def answer(self, record: CertificateRecord) -> Response:
         name = f'inline; filename="certificate-{record.number}.pdf"'
         return Response(await self.render(record), media_type=PDF, headers={"content-disposition": name})
