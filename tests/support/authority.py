@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from asn1crypto import x509
+from asn1crypto import pem, x509
 from certomancer.integrations.animator import Animator, AnimatorArchStore
 from certomancer.registry import ArchLabel, CertLabel, CertomancerConfig, PKIArchitecture
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -32,8 +32,8 @@ class Authority(Struct, frozen=True):
 def running_authority(folder: Path) -> Iterator[Authority]:
     for name in ("root", "tsa", "signer"):
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        (folder / f"{name}.pem").write_bytes(pem)
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (folder / f"{name}.pem").write_bytes(private)
     stores = AnimatorArchStore({})
     server = make_server("127.0.0.1", 0, Animator(stores, with_web_ui=False), threaded=True)
     tests = CertomancerConfig(_config(server.port), key_search_dir=str(folder)).get_pki_arch(_NAME)
@@ -50,8 +50,6 @@ def running_authority(folder: Path) -> Iterator[Authority]:
 
 
 def _write_signer(tests: PKIArchitecture, folder: Path) -> DocumentKeyFiles:
-    from asn1crypto import pem  # noqa: PLC0415
-
     chain = (tests.get_cert(CertLabel(name)) for name in ("signer", "root"))
     certificates = folder / "chain.pem"
     certificates.write_bytes(b"".join(pem.armor("CERTIFICATE", each.dump()) for each in chain))

@@ -24,6 +24,7 @@ from pyhanko_certvalidator.registry import SimpleTrustManager
 
 from tests.supply.certificates.credentials.scene import Verifier
 from tests.support.authority import Authority, running_authority
+from tests.support.command import output_of, refusal_of
 from tests.support.pdf_a import breaches
 from tests.support.world import TESTER
 from tonne.platform.keys.signing.document_key import KeyUnusable
@@ -102,9 +103,22 @@ async def test_a_pdf_is_made_once_and_renewed(verifier: Verifier, authority: Aut
     assert await renew(verifier, utc_now() - timedelta(hours=1)) == []
     (once,) = await renew(verifier, utc_now())
     first = await pdf_of(verifier, order_id)
-    (twice,) = await renew(verifier, utc_now())
+    # A second time, with the command.
+    settings = verifier.settings
+    operator = {
+        "database_url": verifier.database._url,
+        "data_dir": settings.data_dir,
+        "secret_key": settings.secret_key,
+        "document_time_stamp_url": settings.document_time_stamp_url,
+    }
+    assert output_of("signing", "renew", **operator).startswith("No stored PDF was made or renewed last before")
+    async with verifier.database.transaction() as tx:
+        await tx.execute("UPDATE certificate_documents SET rendered_at = rendered_at - interval '2 years'")
+    assert output_of("signing", "renew", **operator) == "Renewed: 1 PDF."
+    operator["document_time_stamp_url"] = ""
+    assert "Set TONNE_DOCUMENT_TIME_STAMP_URL" in refusal_of("signing", "renew", **operator)
     second = await pdf_of(verifier, order_id)
-    assert once == twice == (1, {})
+    assert once == (1, {})
     assert second.startswith(first)
     assert first.startswith(made)
     files = [early, made, first, second]

@@ -279,9 +279,9 @@ def renew(before: datetime) -> None:
             renewed, failed = renewed + count, failed + len(failures)
             for number, reason in failures.items():
                 click.echo(f"{number} is not renewed: {reason}", err=True)
-            click.echo(f"{renewed} PDFs are renewed.")
+            click.echo(f"Renewed: {renewed} PDF{'' if renewed == 1 else 's'}.")
         if failed:
-            raise click.ClickException(f"{failed} PDFs are not renewed. Run the command again.")
+            raise click.ClickException(f"Not renewed: {failed}. Run the command again when the reason is gone.")
         if not renewed:
             click.echo(f"No stored PDF was made or renewed last before {before:%Y-%m-%d %H:%M} UTC.")
 
