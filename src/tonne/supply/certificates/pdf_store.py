@@ -15,21 +15,31 @@ async def find_pdf_any_account(connection: Connection, number: str) -> bytes | N
     return optional(bytes, await connection.fetchval(FIND, number))
 
 
-# Until the commit, nobody erases a name: an erased person is not stored again.
+async def store_pdf_any_account(tx: Connection, record: CertificateRecord, pdf: bytes, now: datetime) -> bytes:
+    """The stored PDF: this one, unless another process was faster."""
+    if await _lock_record_any_account(tx, record.number) == record:
+        await _insert_any_account(tx, record.number, pdf, now)
+        return await find_pdf_any_account(tx, record.number) or pdf
+    await record_document_any_account(tx, record.number, hashlib.sha256(pdf).digest(), now)
+    return pdf
+
+
 LOCK_RECORD = "SELECT record FROM certificates WHERE number = $1 FOR SHARE"
+
+
+async def _lock_record_any_account(tx: Connection, number: str) -> CertificateRecord:
+    """Until the commit, nobody erases a name: an erased person is not stored again."""
+    return decode_record(await tx.fetchval(LOCK_RECORD, number))
+
+
 INSERT = """
 INSERT INTO certificate_documents (number, sha256, rendered_at, pdf) VALUES ($1, $2, $3, $4)
 ON CONFLICT DO NOTHING
 """
 
 
-async def store_pdf_any_account(tx: Connection, record: CertificateRecord, pdf: bytes, now: datetime) -> bytes:
-    """The stored PDF: this one, unless another process was faster."""
-    if decode_record(await tx.fetchval(LOCK_RECORD, record.number)) == record:
-        await tx.execute(INSERT, record.number, hashlib.sha256(pdf).digest(), now, pdf)
-        return await find_pdf_any_account(tx, record.number) or pdf
-    await record_document_any_account(tx, record.number, hashlib.sha256(pdf).digest(), now)
-    return pdf
+async def _insert_any_account(tx: Connection, number: str, pdf: bytes, now: datetime) -> None:
+    await tx.execute(INSERT, number, hashlib.sha256(pdf).digest(), now, pdf)
 
 
 # The hash stays: a copy of the file still verifies.
@@ -75,7 +85,7 @@ async def list_to_renew_any_account(
 
 async def replace_pdf_any_account(tx: Connection, old: StoredPdf, new: bytes, now: datetime) -> None:
     """Store a renewed PDF and its hash, unless the old one is no longer the stored one."""
-    await tx.fetchval(LOCK_RECORD, old.number)
+    await _lock_record_any_account(tx, old.number)
     if await find_pdf_any_account(tx, old.number) == old.pdf:
         await forget_pdf_any_account(tx, old.number)
-        await tx.execute(INSERT, old.number, hashlib.sha256(new).digest(), now, new)
+        await _insert_any_account(tx, old.number, new, now)

@@ -31,7 +31,7 @@ def add_validation_data(pdf: bytes) -> bytes:
     stamps = extract_tst_data_iter(signature.signer_info, signed=False)
     writer = SameBytesWriter(io.BytesIO(pdf))
     _add_data(writer, [signature.signed_data, *stamps])
-    writer.write_in_place()
+    writer.write_in_place()  # type: ignore[no-untyped-call]
     return bytes(writer.prev.stream.getvalue())
 
 
@@ -53,7 +53,8 @@ def add_document_time_stamp(pdf: bytes, time_stamps: TimeStamps) -> bytes:
     embedding = PdfCMSEmbedder(SigFieldSpec(field)).write_cms(field, writer)
     next(embedding)
     # Two digits per byte.
-    embedding.send(SigObjSetup(DocumentTimestamp(bytes_reserved=2 * TIME_STAMP_BYTES)))
+    placeholder = DocumentTimestamp(bytes_reserved=2 * TIME_STAMP_BYTES)  # type: ignore[no-untyped-call]
+    embedding.send(SigObjSetup(placeholder))
     prepared, file = embedding.send(SigIOSetup(DIGEST, in_place=True))
     embedding.send(time_stamps(prepared.document_digest))
     return bytes(file.getvalue())
@@ -78,13 +79,11 @@ async def _fetch(signed: Sequence[cms.SignedData]) -> tuple[ValidationContext, l
         context = ValidationContext(
             trust_roots=roots, allow_fetching=True, revocation_mode="hard-fail", fetcher_backend=fetcher
         )
-        paths = [
-            await CertificateValidator(each.signer_cert, each.other_certs, context).async_validate_usage(set())
-            for each in found
-        ]
+        validators = [CertificateValidator(each.signer_cert, each.other_certs, context) for each in found]
+        paths = [await each.async_validate_usage(set()) for each in validators]  # type: ignore[no-untyped-call]
         return context, paths
     finally:
-        await fetcher.close()
+        await fetcher.close()  # type: ignore[no-untyped-call]
 
 
 def _highest(own: x509.Certificate, others: Sequence[x509.Certificate]) -> x509.Certificate:
