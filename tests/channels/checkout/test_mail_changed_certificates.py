@@ -10,10 +10,12 @@ from tests.channels.checkout.test_mail_certificates import MINUTE, Post, complet
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
-from tonne.channels.checkout.order_pages.certificate_mails import MailChangedCertificates
+from tonne.channels.checkout.order_pages.certificate_mails import LEASE, MailChangedCertificates
+from tonne.platform.keys.signing.keys import SignDocuments
 from tonne.platform.values.context import Mode, Scope, utc_now
 from tonne.selling.orders.model import Beneficiary
 from tonne.selling.orders.queue import lock_order
+from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.reissue_certificate import withdraw_certificate
 from tonne.supply.retirements.rename_order import rename_order
 
@@ -78,6 +80,22 @@ async def test_only_the_last_certificate_is_mailed(post: Post, services: Service
     assert await run(services)
     _, mail = await post.mails()
     assert "Clara" in text_of(mail)
+
+
+@pytest.mark.usefixtures("complete")
+async def test_with_time_stamps_a_mail_waits_for_the_proof(post: Post, services: Services, rows: Rows) -> None:
+    await post.works(later=MINUTE)
+    await rename(services, rows, "Ada GmbH")
+    # Nothing is signed, so no authority is asked.
+    signing = SignDocuments(services.signing_keys, "http://stamps.invalid")
+    stamped = RenderCertificate(services.database, services.issue_credential, signing, utc_now)
+    assert await MailChangedCertificates(services.database, utc_now, services.settings, stamped).run_once()
+    assert len(await post.mails()) == 1
+    later = MailChangedCertificates(
+        services.database, lambda: utc_now() + LEASE, services.settings, services.render_certificate
+    )
+    assert await later.run_once()
+    assert len(await post.mails()) == 2
 
 
 @pytest.mark.usefixtures("complete")
