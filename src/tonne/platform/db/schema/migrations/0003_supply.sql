@@ -435,9 +435,11 @@ CREATE TABLE certificate_documents (
     sha256       bytea NOT NULL CHECK (length(sha256) = 32),
     rendered_at  timestamptz NOT NULL,
     -- The one file that is sent out from now on, if it has a time stamp. A renewal moves it to a row with a new hash.
-    pdf          bytea STORAGE EXTERNAL,
+    pdf          bytea,
     PRIMARY KEY (number, sha256)
 );
+-- PDFs are compressed already. PostgreSQL 15 does not accept STORAGE in CREATE TABLE.
+ALTER TABLE certificate_documents ALTER COLUMN pdf SET STORAGE EXTERNAL;
 CREATE INDEX certificate_documents_by_hash ON certificate_documents (sha256);
 CREATE UNIQUE INDEX certificate_documents_stored ON certificate_documents (number) WHERE pdf IS NOT NULL;
 CREATE INDEX certificate_documents_to_renew ON certificate_documents (rendered_at, number) WHERE pdf IS NOT NULL;
@@ -491,7 +493,7 @@ CREATE TABLE audit_pack_parts (
     PRIMARY KEY (organisation_id, pack_id, number),
     FOREIGN KEY (organisation_id, pack_id) REFERENCES audit_packs ON DELETE CASCADE
 );
--- ZIP files cannot be compressed further. PostgreSQL 15 does not accept STORAGE in CREATE TABLE.
+-- ZIP files cannot be compressed further.
 ALTER TABLE audit_pack_parts ALTER COLUMN content SET STORAGE EXTERNAL;
 
 -- Totals of valid certificates by vintage and the year (UTC) in which the order was completed, for the Sustainability
