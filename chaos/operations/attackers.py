@@ -71,7 +71,7 @@ def of_user(attacked: Attacked) -> list[bytes]:
 
 
 def of_strangers() -> list[bytes]:
-    """Pages, forms, forged notifications and half-sent bodies."""
+    """Pages, also of errors, forms, forged notifications and half-sent bodies."""
     forms = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": f"tonne={TOKEN}"}
     password = urlencode({"form_token": TOKEN, "email": "nobody@example.com", "password": "x" * 150}).encode()
     reset = urlencode({"form_token": TOKEN, "email": "nobody@example.com"}).encode()
@@ -79,6 +79,7 @@ def of_strangers() -> list[bytes]:
     return [
         request("GET", "/dashboard/sign-in"),
         request("GET", "/verify/7K2M-04QX-9ZTB-C3RD"),
+        request("GET", "/no/such/page", headers={"Accept": "text/html"}),
         request("POST", "/dashboard/sign-in", password, forms),
         request("POST", "/dashboard/password", reset, forms),
         request("POST", "/gateways/stripe/webhook", b'{"id":"evt_1","data":' + b"[" * 200_000, forged),

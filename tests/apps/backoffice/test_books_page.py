@@ -141,5 +141,16 @@ async def test_two_people_change_the_bank_account_and_a_limit(
     await books.execute("UPDATE guarded_settings SET value = '1' WHERE name = 'return_approval_above'")
     said = "return_approval_above is 1 instead of 1000"
     assert await books.breaches() == {"a guarded setting has the value that was noted or approved": [said]}
+    await books.execute("UPDATE guarded_settings SET value = '1000' WHERE name = 'return_approval_above'")
+    # One of the two disables the other, and still cannot change it alone for a week.
+    await books.execute("UPDATE users SET disabled_at = $1 WHERE email = 'omar@tonne.test'", clock())
+    await note(books.settings)
+    clock.advance(days=6)
+    await note(books.settings)
+    assert await ibans() == [NEW, NEW]
     actions = await books.fetch("SELECT action FROM audit_log WHERE subject_id = 'bank_iban' ORDER BY id")
     assert [row["action"] for row in actions][-3:] == ["approval.given", "setting.changed", "setting.noted"]
+    clock.advance(days=2)
+    await note(books.settings)
+    async with books.database.connection() as connection:
+        assert (await approved_settings(connection, changed)).bank_iban == OLD

@@ -62,6 +62,20 @@ async def test_a_request_ends_although_its_payer_was_forgotten_among_many(monkey
     shares.leave("placing", MS, 0, has_place=False)
 
 
+async def test_a_crowd_that_sends_one_request_each_is_forgotten() -> None:
+    """Nobody waits, so that no tag moves the start of newcomers on."""
+    shares, longest_ms = Admission(10, 5, 60), 0.0
+    greedy = await shares.enter("greedy")
+    shares.leave("greedy", 100 * MS, greedy)
+    for number in range(30_000):
+        started = time.thread_time()
+        shares.leave(f"network{number}", MS, await shares.enter(f"network{number}"))
+        longest_ms = max(longest_ms, 1000 * (time.thread_time() - started))
+    assert len(shares._payers) <= admission._MAX_PAYERS
+    assert shares._payers["greedy"].tag == 100 * MS
+    assert longest_ms < 20
+
+
 async def test_who_was_idle_does_not_wait_for_those_who_have_used_much() -> None:
     shares = Admission(1, 1, 60)
     await shares.enter("greedy")
@@ -391,3 +405,32 @@ async def test_strangers_pay_more_than_those_who_are_known(
     await api.http.get("/verify")
     assert paid == [costs[0].ns, 8 * costs[1].ns]
     assert min(paid) > 0
+
+
+async def test_pages_of_errors_are_charged_and_networks_of_one_site_are_one_payer(
+    services: Services, app: AsgiApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charged, leave = list[str](), services.admission.leave
+
+    def keep(name: str, cost: int, expected: int, *, has_place: bool = True) -> None:
+        assert cost > 0
+        charged.append(name)
+        leave(name, cost, expected, has_place=has_place)
+
+    monkeypatch.setattr(services.admission, "leave", keep)
+    for address in ("2001:db8:1:1::9", "2001:db8:1:2::9"):
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as stranger:
+            page = await stranger.get("/no/such/page", headers={"Accept": "text/html"})
+            assert page.status_code == 404
+            assert "Page not found" in page.text
+            # That of the endpoint, and of its error.
+            await stranger.get("/checkout/x", headers={"Accept": "text/html"})
+    assert charged == ["2001:db8:1::/48"] * 6
+    for busy in range(services.settings.database_connections):
+        await services.admission.enter(f"busy{busy}")
+    monkeypatch.setattr(admission, "MAX_WAITING", 0)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as stranger:
+        refused = await stranger.get("/no/such/page", headers={"Accept": "text/html"})
+    assert refused.status_code == 404
+    assert refused.headers["Content-Type"] == "application/json"

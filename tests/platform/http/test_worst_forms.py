@@ -18,6 +18,7 @@ from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.signed_query import sign_query
 from tonne.money.cards.stored_cards.mail_card_problems import card_page_url
 from tonne.platform.http.asgi import AsgiApp
+from tonne.platform.http.multipart import MULTIPART
 from tonne.platform.http.route import MAX_BODY_BYTES
 from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.mails.order_links import order_urls
@@ -93,6 +94,13 @@ async def ids(services: Services, api: ApiClient, browser: httpx.AsyncClient, wo
     }
 
 
+def worst_multipart(size: int) -> Iterator[bytes]:
+    """Boundaries without end, and a part that is one head of line breaks."""
+    yield b"--x" + b"\r\n--x" * (size // 5 - 10)
+    yield b"--x\r\n" + b"\r\na" * (size // 3 - 20) + b"\r\n\r\n\r\n--x--"
+    yield b"--x\r\n" + b"\r\n" * 10 + b"a\r\n" * (size // 3 - 50) + b"\r\n--x--"
+
+
 def path_of(route_path: str, ids: dict[str, str]) -> str:
     base = "/".join(route_path.split("/")[:3])
     return PARAMETER.sub(lambda each: ids.get(base) or ids.get(each[1]) or f"{each[1][:3]}_{'0' * 26}", route_path)
@@ -116,7 +124,7 @@ async def test_the_worst_forms_and_queries_of_pages(
         and "/live/" not in route.path
     ]
     assert len(routes) > 200
-    seen: Counter[int] = Counter()
+    seen, with_files = Counter[int](), 0
     with measured_steps(monkeypatch) as steps:
         sender = Sender(app, "", steps)
         for route in sorted(routes, key=lambda each: (ENDING.search(each.path) is not None, each.method)):
@@ -125,11 +133,19 @@ async def test_the_worst_forms_and_queries_of_pages(
             if route.reads_body:
                 # Operators are trusted, and their forms are read by the same code.
                 several = bodies[:1] if route.path.startswith("/operator/") else bodies
-                worst = [{"body": body, "content_type": FORM} for body in several]
+                worst = [{"body": body, "content_type": FORM, "query": queries[0]} for body in several]
+            if route.file_field or route.max_body_bytes > MAX_BODY_BYTES:
+                files = worst_multipart(route.max_body_bytes)
+                worst = [*({"body": body, "content_type": MULTIPART + b"; boundary=x"} for body in files), *worst]
+                with_files += 1
             for each in worst:
                 status = await sender.send(what, route.method, path, cookie=cookie, **each)
                 assert status < 500 or status == 503, (what, status)
             seen[status] += 1
+        for body in (b"[" * MAX_BODY_BYTES, b'{"a":' * (MAX_BODY_BYTES // 5), b'{"id":"' + b"9" * MAX_BODY_BYTES):
+            await sender.send(
+                "a notification", "POST", "/gateways/stripe/webhook", body=body, stripe_signature=b"t=1,v1=00"
+            )
         # A form within a form, of a stranger. Nothing is encoded, so that it has most to encode.
         email = "é" * (MAX_BODY_BYTES // 2 - 4096)
         signature = sign_query(LINK_SECRET, ids["link_id"], [("email", email)])
@@ -138,6 +154,7 @@ async def test_the_worst_forms_and_queries_of_pages(
             "a signed query", "POST", f"/offset/{ids['link_id']}", body=signed, cookie=cookie, content_type=FORM
         )
     assert not sender.slow, "\n".join(sender.slow)
+    assert with_files > 5
     # Pages of objects that exist, and forms that were read.
     assert seen[200] + seen[422] > 100
 

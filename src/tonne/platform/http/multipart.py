@@ -11,6 +11,8 @@ _BOUNDARY = re.compile(rb'boundary="?([A-Za-z0-9\'()+_,./:=?-]{1,70})"?', re.IGN
 _NAME = re.compile(r';\s*name="([^"]*)"')
 _FILE_NAME = re.compile(r';\s*filename="([^"]*)"')
 MAX_PARTS = 200
+# What a part has before its content. Without a limit, a file of line breaks would be taken apart as headers.
+MAX_PART_HEAD = 8 * 1024
 MAX_FILE_NAME = 200
 
 
@@ -31,25 +33,35 @@ def parse_multipart(content_type: bytes, body: bytes) -> MultipartForm:
     found = _BOUNDARY.search(content_type)
     if found is None:
         raise FormInvalid
+    separator = b"\r\n--" + found[1]
     # The first boundary has no line break before it.
-    before, *parts = (b"\r\n" + body).split(b"\r\n--" + found[1])
-    if before or not 1 <= len(parts) <= MAX_PARTS or not parts[-1].startswith(b"--"):
+    if not body.startswith(separator[2:]):
         raise FormInvalid
-    form = MultipartForm({}, {})
-    for part in parts[:-1]:
-        _add(form, part)
-    return form
+    form, start = MultipartForm({}, {}), len(separator) - 2
+    # Bodies are large: only the content of a part is copied.
+    for _ in range(MAX_PARTS):
+        if body.startswith(b"--", start):
+            return form
+        end = body.find(separator, start)
+        if end < 0:
+            break
+        _add(form, body, start, end)
+        start = end + len(separator)
+    raise FormInvalid
 
 
-def _add(form: MultipartForm, part: bytes) -> None:
-    head, blank_line, content = part.partition(b"\r\n\r\n")
+def _add(form: MultipartForm, body: bytes, start: int, end: int) -> None:
+    head_end = body.find(b"\r\n\r\n", start, min(end, start + MAX_PART_HEAD))
+    if head_end < 0:
+        raise FormInvalid
+    head, content = body[start:head_end], body[head_end + 4 : end]
     try:
         disposition = next(
             line for line in head.decode("utf-8").split("\r\n") if line.lower().startswith("content-disposition:")
         )
         name = _NAME.search(disposition)
         file_name = _FILE_NAME.search(disposition)
-        if name is None or not blank_line:
+        if name is None:
             raise FormInvalid
         if file_name is None:
             form.fields.setdefault(name[1], []).append(content.decode("utf-8").replace("\x00", ""))

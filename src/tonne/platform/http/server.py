@@ -15,8 +15,8 @@ from tonne.platform.db.queues import HoldWatch
 from tonne.platform.http import errors
 from tonne.platform.http.asgi import AsgiScope, Message, Receive, Send, put_together, send_response
 from tonne.platform.http.authenticator import Authenticator
-from tonne.platform.http.client_address import forwarded_for, limit_name
-from tonne.platform.http.limits.admission import ANONYMOUS_FACTOR, Admission, RequestPayer
+from tonne.platform.http.client_address import forwarded_for, limit_name, site_name
+from tonne.platform.http.limits.admission import ANONYMOUS_FACTOR, BUSY, Admission, RequestPayer
 from tonne.platform.http.limits.rate_limit import Quota, rate_limited
 from tonne.platform.http.permissions import FULL_ACCESS
 from tonne.platform.http.refusals import refusal_for
@@ -116,6 +116,10 @@ class Application:
         seen = asgi["tonne"]
         route: Route | None = None
         request: Request | None = None
+        headers = dict(asgi["headers"])
+        forwarded = forwarded_for(asgi["headers"]) if b"x-forwarded-for" in headers else None
+        seen["client"] = client = self._authenticator.client_address((asgi["client"] or ("",))[0], forwarded)
+        payer: RequestPayer | None = None
         try:
             _check_host(asgi)
             resource, parameters = self._router.find(asgi["path"])
@@ -123,11 +127,7 @@ class Application:
             if route is None:
                 return _answer_other_method(asgi["method"], resource)
             seen["route"] = route.path
-            headers = dict(asgi["headers"])
             scope, accounts, permissions = None, None, FULL_ACCESS
-            forwarded = forwarded_for(asgi["headers"]) if b"x-forwarded-for" in headers else None
-            client = self._authenticator.client_address((asgi["client"] or ("",))[0], forwarded)
-            seen["client"] = client
             if route.access is Access.API_KEY:
                 holder = await self._authenticator.identify(headers, client)
                 seen["key_id"], seen["notes"] = holder.key_id, RequestNotes(holder)
@@ -153,7 +153,8 @@ class Application:
                 request.check_query({parameter.name for parameter in route.query})
             if route.path in _OPERATOR_PATHS:
                 return await self._call(route, request, seen)
-            return await self._call_admitted(route, request, seen, _payer_of(route, request, scope))
+            payer = _payer_of(route, request, scope)
+            return await self._call_admitted(route, request, seen, payer)
         except Exception as error:  # noqa: BLE001 - every exception becomes a response; unexpected ones are logged
             refusal = refusal_for(error)
             notes: RequestNotes | None = seen.get("notes")
@@ -164,7 +165,11 @@ class Application:
             show_error = self._show_error if _expects_page(asgi) else None
             if route is not None and route.show_error is not None:
                 show_error = route.show_error
-            response = _error_response(error, refusal, show_error, asgi)
+            response = _error_response(error, refusal, asgi)
+            if show_error is not None and str(refusal) != BUSY:
+                page = partial(show_error, refusal, seen["request_id"], _without_body(asgi))
+                response = await self._show(page, payer or _network(client), response)
+                del page
             # The error's traceback refers to this frame. Until the next garbage collection, this cycle would keep the
             # rest of an unread body, and with it the connection.
             del refusal
@@ -182,6 +187,14 @@ class Application:
             first = await self._charge(payer, expected, _next(response.stream))
             response.stream = self._send_parts(payer, first, response.stream)
         return response
+
+    async def _show(self, render: Callable[[], Response], payer: RequestPayer, otherwise: Response) -> Response:
+        """The page of an error, or its JSON for who has used their share of a busy process: a page costs more."""
+        try:
+            expected = await self._admission.enter(payer.name)
+        except errors.RateLimited:
+            return otherwise
+        return await self._charge(payer, expected, _rendered(render))
 
     async def _charge(
         self, payer: RequestPayer, expected: int, work: Coroutine[Any, Any, T], *, has_place: bool = True
@@ -277,7 +290,18 @@ def _payer_of(route: Route, request: Request, scope: Scope | None) -> RequestPay
     if scope is not None:
         return RequestPayer(scope.organisation_id)
     known = None if route.find_payer is None else route.find_payer(request)
-    return RequestPayer(limit_name(request.client), ANONYMOUS_FACTOR) if known is None else RequestPayer(known)
+    return _network(request.client) if known is None else RequestPayer(known)
+
+
+def _network(client: str) -> RequestPayer:
+    name = limit_name(client)
+    return RequestPayer(site_name(name) or name, ANONYMOUS_FACTOR)
+
+
+async def _rendered(render: Callable[[], Response]) -> Response:
+    response = render()
+    await put_together(response)
+    return response
 
 
 async def _next(parts: AsyncGenerator[bytes]) -> bytes | None:
@@ -354,7 +378,11 @@ def _expects_page(asgi: AsgiScope) -> bool:
     return any(name == b"accept" and b"text/html" in value.lower() for name, value in asgi["headers"])
 
 
-def _error_response(error: Exception, refusal: TonneError, show_error: ShowError | None, asgi: AsgiScope) -> Response:
+def _without_body(asgi: AsgiScope) -> Request:
+    return Request.without_body(asgi["path"], asgi["query_string"], dict(asgi["headers"]))
+
+
+def _error_response(error: Exception, refusal: TonneError, asgi: AsgiScope) -> Response:
     request_id = asgi["tonne"]["request_id"]
     # A load balancer that asks a draining server whether it is ready is no error.
     is_planned = isinstance(refusal, errors.ServiceUnavailable) and refusal.is_draining
@@ -364,7 +392,4 @@ def _error_response(error: Exception, refusal: TonneError, show_error: ShowError
         and not log_outage(error)
     ):
         _log.error("request_failed", request_id=request_id, exc_info=error)
-    if show_error is not None:
-        request = Request.without_body(asgi["path"], asgi["query_string"], dict(asgi["headers"]))
-        return show_error(refusal, request_id, request)
     return Response(errors.error_body(refusal.faults, request_id), errors.STATUS[refusal.kind], JSON, refusal.headers)

@@ -1,10 +1,11 @@
 """Settings that one person must not change alone: where customers send their money, and what needs no second person.
 
 The service notes what it is configured with. A change waits until two users have approved it, and until then the old
-value applies everywhere, also to commands. With fewer than two users who may approve, it applies at once.
+value applies everywhere, also to commands. With fewer than two users who may approve, it applies at once, but not
+within a week after there were two: otherwise one of them could disable the other and change what both must approve.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 import msgspec
@@ -74,7 +75,16 @@ SET value = CASE WHEN $4 THEN known.value ELSE excluded.value END,
 WHERE coalesce(known.requested, known.value) <> excluded.value OR known.requested IS NOT NULL AND NOT $4
 RETURNING name, value, requested
 """
-COUNT_APPROVERS = "SELECT count(*) FROM users WHERE may_approve AND disabled_at IS NULL"
+REMEMBERED = timedelta(days=7)
+# $1: since when it counts that there were two.
+IS_GUARDED = """
+SELECT (SELECT count(*) FROM users WHERE may_approve AND disabled_at IS NULL) > 1,
+       EXISTS (SELECT FROM guarded_settings WHERE guarded_at > $1)
+"""
+NOTE_TWO = """
+UPDATE guarded_settings SET guarded_at = $1
+WHERE guarded_at IS NULL OR guarded_at <= $1::timestamptz - interval '1 hour'
+"""
 
 
 class NoteSettings(RowJobWithSettings, frozen=True):
@@ -86,10 +96,12 @@ class NoteSettings(RowJobWithSettings, frozen=True):
         values = [str(getattr(self.settings, name)) for name in names]
         now = self.clock()
         async with self.database.transaction() as tx:
-            can_approve = await tx.fetchval(COUNT_APPROVERS) > 1
-            for row in await tx.fetch(NOTE_SETTINGS, names, values, now, can_approve):
+            are_two, were_two = await tx.fetchrow(IS_GUARDED, now - REMEMBERED)
+            for row in await tx.fetch(NOTE_SETTINGS, names, values, now, are_two or were_two):
                 details: dict[str, Any] = {"applies": row["value"], "requested": row["requested"]}
                 await audit.record(tx, None, "setting.noted", by=_ACTOR.at(now), subject_id=row["name"], **details)
+            if are_two:
+                await tx.execute(NOTE_TWO, now)
         return False
 
 

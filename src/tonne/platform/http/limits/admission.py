@@ -27,7 +27,7 @@ _DELAY_NS = 3_000_000
 _LOOK_EVERY_NS = 10_000_000
 # The weight of the newest cost is one in so many.
 _EXPECTED_OF = 8
-_BUSY = "The service is busy, and you have used your share of it. Wait for the number of seconds in Retry-After."
+BUSY = "The service is busy, and you have used your share of it. Wait for the number of seconds in Retry-After."
 
 
 class RequestPayer(NamedTuple):
@@ -46,6 +46,10 @@ class _Payer:
         # Whether each needs a place.
         self.waiting: deque[tuple[asyncio.Future[int], bool]] = deque()
         self.is_queued = False
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.running or self.waiting or self.is_queued)
 
 
 class Admission:
@@ -66,6 +70,7 @@ class Admission:
         self._is_to_look = False
         self._tag = 0
         self._payers: dict[str, _Payer] = {}
+        self._forget_at = _MAX_PAYERS
         # The payers whose requests wait, by tag; one that was charged meanwhile has a higher tag than it says.
         self._queue: list[tuple[int, str]] = []
 
@@ -188,18 +193,21 @@ class Admission:
             heappush(self._queue, (payer.tag, name))
 
     def _add(self, name: str) -> _Payer:
-        if len(self._payers) >= _MAX_PAYERS:
-            self._payers = {
-                each: payer
-                for each, payer in self._payers.items()
-                if payer.running or payer.waiting or payer.is_queued or payer.tag > self._tag
-            }
+        if len(self._payers) >= self._forget_at:
+            self._forget()
         payer = self._payers[name] = _Payer(self._tag)
         return payer
 
+    def _forget(self) -> None:
+        """The idle payers that have used least. Seldom, because each of a crowd may send one request only."""
+        idle = (each for each in self._payers.items() if not each[1].is_busy and each[1].tag > self._tag)
+        kept = sorted(idle, key=lambda each: -each[1].tag)[: _MAX_PAYERS // 2]
+        self._payers = {name: payer for name, payer in self._payers.items() if payer.is_busy} | dict(kept)
+        self._forget_at = max(_MAX_PAYERS, len(self._payers) + _MAX_PAYERS // 2)
+
 
 def _busy() -> RateLimited:
-    return rate_limited(Quota(allowed=False, remaining=0, retry_after_s=_RETRY_AFTER_S), _BUSY)
+    return rate_limited(Quota(allowed=False, remaining=0, retry_after_s=_RETRY_AFTER_S), BUSY)
 
 
 def _expire(turn: asyncio.Future[int]) -> None:

@@ -422,6 +422,8 @@ CREATE TABLE guarded_settings (
     value         text NOT NULL,
     requested     text CHECK (requested <> value),
     requested_at  timestamptz,
+    -- When there were two users who could approve a change, to the hour.
+    guarded_at    timestamptz,
     CHECK ((requested IS NULL) = (requested_at IS NULL))
 );
 
