@@ -154,7 +154,7 @@ async def _write(
 
 # A transaction that the database ended to resolve a deadlock is tried again: it has changed nothing.
 _DEADLOCK_RETRIES = 2
-_DEADLOCK_PAUSE_S = 0.05
+_DEADLOCK_PAUSE_MS = 50
 _RETRY_AFTER_S = 2
 _TOO_MANY = "Too many orders of your organisation wait to be placed. Wait for the number of seconds in Retry-After."
 
@@ -242,7 +242,7 @@ class PlaceOrders:
                 with contextlib.suppress(asyncpg.DeadlockDetectedError):
                     return await self._place_once(requested)
                 # The other transaction goes first, or both would wait for each other again.
-                await asyncio.sleep(_DEADLOCK_PAUSE_S)
+                await asyncio.sleep(_DEADLOCK_PAUSE_MS / 1000)
             return await self._place_once(requested)
         finally:
             self._shares.leave(organisation_id)
