@@ -77,10 +77,8 @@ RETURNING name, value, requested
 """
 REMEMBERED = timedelta(days=7)
 # $1: since when it counts that there were two.
-IS_GUARDED = """
-SELECT (SELECT count(*) FROM users WHERE may_approve AND disabled_at IS NULL) > 1,
-       EXISTS (SELECT FROM guarded_settings WHERE guarded_at > $1)
-"""
+WERE_TWO = "SELECT EXISTS (SELECT FROM guarded_settings WHERE guarded_at > $1)"
+COUNT_APPROVERS = "SELECT count(*) FROM users WHERE may_approve AND disabled_at IS NULL"
 NOTE_TWO = """
 UPDATE guarded_settings SET guarded_at = $1
 WHERE guarded_at IS NULL OR guarded_at <= $1::timestamptz - interval '1 hour'
@@ -96,8 +94,9 @@ class NoteSettings(RowJobWithSettings, frozen=True):
         values = [str(getattr(self.settings, name)) for name in names]
         now = self.clock()
         async with self.database.transaction() as tx:
-            are_two, were_two = await tx.fetchrow(IS_GUARDED, now - REMEMBERED)
-            for row in await tx.fetch(NOTE_SETTINGS, names, values, now, are_two or were_two):
+            are_two = await tx.fetchval(COUNT_APPROVERS) > 1
+            is_guarded = are_two or await tx.fetchval(WERE_TWO, now - REMEMBERED)
+            for row in await tx.fetch(NOTE_SETTINGS, names, values, now, is_guarded):
                 details: dict[str, Any] = {"applies": row["value"], "requested": row["requested"]}
                 await audit.record(tx, None, "setting.noted", by=_ACTOR.at(now), subject_id=row["name"], **details)
             if are_two:
