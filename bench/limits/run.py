@@ -55,7 +55,7 @@ FILES = {
         *("/orders.csv", "/audit/export", "/retirements/export", "/supply/export"),
         *(
             f"/month-end/{{month}}/files/{name}"
-            for name in ("journal.csv", "journal.beancount", "balances.csv", "sales.csv")
+            for name in ("journal.csv", "journal.beancount", "balances.csv", "sales.csv", "oss.csv")
         ),
     ),
 }
