@@ -25,6 +25,8 @@ GROWING = {
     *("ledger_entries", "ledger_postings"),
     *("log_entries", "log_statements", "log_tiles", "mails", "offset_link_deltas", "order_deltas", "order_lines"),
     *("order_links", "order_mails", "order_projects", "orders", "parcels", "quotes", "refunds", "replaced_shares"),
+    *("card_invoices", "einvoice_deliveries", "order_buyers", "order_reductions", "tax_document_files"),
+    *("simulated_retirements",),
     *("shares", "simulated_charges", "simulated_disputes", "simulated_refunds", "tax_documents"),
     *("transfer_assignments", "transfer_resolutions", "transfer_returns", "webhook_attempts"),
 }
@@ -195,6 +197,7 @@ _NOT_FOLDED = "the deltas that the worker has not added up yet"
 _STREAMED = "`MonthEndPage._stream` calls it with a long snapshot"
 _STATEMENT = "a function whose name others have, too: `StatementPage` calls it with a long snapshot"
 _OF_A_MONTH = "the documents or payments of one month, by an index"
+_COLLECTIONS = "the collections of one account, one a month and one per sum, by an index"
 _OF_A_LOT = "the parcels of lots that one person acts on; `acquire_import_lock` lifts the limits of changes"
 # What bounds statements that are begun with the usual limits.
 BOUNDED = {
@@ -221,6 +224,10 @@ BOUNDED = {
     "money/accounting/reports/organisation_documents.py SUM_RECEIVED": "the invoices of one page",
     "money/accounting/reports/statement_store.py LIST_ENTRIES": _STATEMENT,
     "money/accounting/reports/statement_store.py LIST_PERIOD": _STATEMENT,
+    "money/cards/charge_store.py READ_CHARGEABLE": "EXISTS over the invoices of an account",
+    "money/cards/invoice_charge_store.py MAKE_DECLINED_DUE": _COLLECTIONS,
+    "money/cards/invoice_charge_store.py MAKE_UNCHARGED_DUE": _COLLECTIONS,
+    "money/cards/stored_cards/card_problem_store.py LIST_DECLINED": _COLLECTIONS,
     "money/cards/gateways/card_simulated.py COUNT_DECLINED": "the simulated gateway, in test mode",
     "money/cards/gateways/simulated_refunds.py LIST_CHANGED": "the simulated gateway, in test mode",
     "money/cards/stored_cards/card_problem_store.py LIST_FAILED": "what failed in an account in the last days",
@@ -238,6 +245,7 @@ BOUNDED = {
     "selling/users/approvals.py FIND_LIMIT_CHANGERS": "the entries of one organisation and one day, by an index",
     "supply/certificates/credentials/status_store.py READ_STATUSES": "the certificates of one status list",
     "supply/certificates/credentials/status_store.py HAS_STATEMENTS": "EXISTS over a range of the primary key",
+    "supply/registries/simulated_store.py LIST_MOVEMENTS": "the simulated registries, in test mode",
     "supply/retirements/confirmations/retirement_pages.py READ_USED": "the addresses of one import, by an index",
     "supply/stock/lots/lot_store.py READ_RETIRED": _OF_A_LOT,
     "supply/stock/lots/lots.py FIND_HOLDERS": _OF_A_LOT,

@@ -682,7 +682,7 @@ CREATE TABLE einvoice_deliveries (
     CHECK ((state IN ('accepted', 'refused')) = (answered_at IS NOT NULL))
 );
 CREATE INDEX einvoice_deliveries_due ON einvoice_deliveries (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX einvoice_deliveries_listed ON einvoice_deliveries (created_at) WHERE state <> 'accepted';
+CREATE INDEX einvoice_deliveries_listed ON einvoice_deliveries (created_at);
 
 -- `amount_minor` is what was open when the write-off was booked, until then when it was requested. `undone_minor` is what
 -- was still open of it when the invoice was reinstated. `releases_credit`: its orders no longer use the credit limit.
