@@ -123,6 +123,7 @@ class Retirement:
     registry: str = "verra"
     revision: int = 1
     vintage: str = "2024"
+    in_advance: tuple[tuple[str, Any], ...] = ()
 
     @property
     def facts(self) -> Json:
@@ -142,7 +143,8 @@ class Retirement:
 
     @property
     def line(self) -> Json:
-        return {**self.facts, "project_name": "Wind farm", "quantity": self.claimed, "shared": None, "in_advance": None}
+        more = {"shared": None, "in_advance": dict(self.in_advance) or None}
+        return {**self.facts, "project_name": "Wind farm", "quantity": self.claimed, **more}
 
 
 @dataclass(frozen=True)
@@ -159,11 +161,15 @@ class Certificate:
     logged: bool = True
     cosigned_at: str | None = "2024-05-04T10:00:20Z"
     witness: str = "known"
-    # In which of his logs of one origin it is.
+    # In which of his logs of one origin it is; the log that he opened anew has another origin.
     history: str = "shown to all"
+    generation: str = ""
     signed_at: str | None = None
     # The credential says this; the log, the opposite.
     contradiction: tuple[tuple[str, Any], ...] = ()
+    # The log has a hash of the names, and they are handed out with it.
+    names_hashed: bool = True
+    names_kept: bool = True
 
     @property
     def facts(self) -> Json:
@@ -187,8 +193,10 @@ WITNESSES = {
 }
 
 
-def statement(kind: str, subject: str, at: str, mode: str, facts: Json, *, names: Json | None = None) -> Json:
-    names_salt = hashlib.sha256(f"names of {subject}".encode()).digest()
+def statement(
+    kind: str, subject: str, at: str, mode: str, facts: Json, *, names: Json | None = None, seed: str = ""
+) -> Json:
+    names_salt = hashlib.sha256(f"names of {subject}{seed}".encode()).digest()
     hashed = None if names is None else hashlib.sha256(names_salt + canonical(names)).hexdigest()
     stated = {
         "format": "tonne-statement/1",
@@ -199,7 +207,7 @@ def statement(kind: str, subject: str, at: str, mode: str, facts: Json, *, names
         "facts": facts,
         "names": hashed,
     }
-    salt = hashlib.sha256(canonical(stated)).hexdigest()
+    salt = hashlib.sha256(seed.encode() + canonical(stated)).hexdigest()
     return {
         "statement": stated,
         "salt": salt,
@@ -218,9 +226,14 @@ def openings_of(made: Certificate) -> list[Json]:
         "reason": None,
         "lines": [{"registry_name": None, "assigned_to": None} for _ in made.retirements],
     }
-    found = [statement("certificate.issued", made.number, made.issued_at, made.mode, made.facts, names=names)]
-    found += [statement("retirement", each.parcel, made.issued_at, made.mode, each.stated) for each in made.retirements]
-    return found + [statement(kind, made.number, at, made.mode, facts) for kind, facts, at in made.later]
+
+    def state(kind: str, subject: str, at: str, facts: Json, names: Json | None = None) -> Json:
+        return statement(kind, subject, at, made.mode, facts, names=names, seed=made.generation)
+
+    issued = state("certificate.issued", made.number, made.issued_at, made.facts, names if made.names_hashed else None)
+    found = [issued if made.names_kept else {**issued, "names": None, "names_salt": None}]
+    found += [state("retirement", each.parcel, made.issued_at, each.stated) for each in made.retirements]
+    return found + [state(kind, made.number, at, facts) for kind, facts, at in made.later]
 
 
 class Logs:
@@ -239,7 +252,7 @@ class Logs:
 
     def _add(self, made: Certificate) -> list[Json]:
         openings, log_key = openings_of(made), key("log")
-        origin = ORIGIN if made.mode == "live" else f"{ORIGIN}/test"
+        origin = f"{ORIGIN}{made.generation}" if made.mode == "live" else f"{ORIGIN}/test"
         first = [hashlib.sha256(f"{made.history} {i}".encode()).digest() for i in range(4)]
         entries = self.entries.setdefault(f"{origin} {made.history}", first)
         start = len(entries)
@@ -311,7 +324,7 @@ def issuer_file(key_from: str = "2020-01-01T00:00:00Z") -> Json:
             "closed": None,
             "final": None,
         }
-        for mode, origin in (("live", ORIGIN), ("test", f"{ORIGIN}/test"))
+        for mode, origin in (("live", ORIGIN), ("live", f"{ORIGIN}/2"), ("test", f"{ORIGIN}/test"))
     ]
     keys = [{"id": METHOD, "public_key_multibase": multikey, "from": key_from, "until": None}]
     return {

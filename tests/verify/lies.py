@@ -33,9 +33,9 @@ class Lie:
     files: Sequence[Certificate | Listed]
     twin: Sequence[Certificate | Listed]
     issuer: Json = field(default_factory=issuer_file)
-    options: Sequence[str] = ()
 
 
+LATER = "2024-05-04T11:00:00Z"
 HONEST = Certificate()
 OTHER = Certificate(number="EEEE-FFFF-GGGG-HHHH", retirements=(Retirement(19, 20, parcel="par_2"),))
 
@@ -54,6 +54,7 @@ def lies() -> dict[str, Lie]:
         **lies_about_time(),
         **lies_about_tonnes(),
         **lies_about_statements(),
+        **lies_about_names(),
         **lies_of_several_files(),
     }
 
@@ -210,6 +211,38 @@ def lies_about_statements() -> dict[str, Lie]:
     }
 
 
+def lies_about_names() -> dict[str, Lie]:
+    """The seller hands out an entry without its names, as if a person had been erased, and states others."""
+    erased = (("beneficiary", "erased"),)
+
+    def assigned_to(name: str) -> Certificate:
+        retired = Retirement(in_advance=(("retired_by", "Cheap Tonnes"), ("assigned_on", "2024-05-04")))
+        in_advance = {**dict(retired.in_advance), "assigned_to": name}
+        lines = [{**retired.line, "registry_name": "Acme", "in_advance": in_advance}]
+        return changed(HONEST, names_kept=False, retirements=(retired,), contradiction=(*erased, ("lines", lines)))
+
+    return {
+        "name_that_is_not_logged": Lie(
+            1, "The statement in the log has no names", [changed(HONEST, names_hashed=False)], [HONEST]
+        ),
+        "another_name_than_is_logged": Lie(
+            1,
+            "`beneficiary` is 'Zebra Inc' in the credential, but 'Acme Ltd' in the log",
+            [changed(HONEST, contradiction=(("beneficiary", "Zebra Inc"),))],
+            [HONEST],
+        ),
+        "name_left_out": Lie(
+            3,
+            "`beneficiary` is 'Acme Ltd' in the credential, but nothing shows that the log states it",
+            [changed(HONEST, names_kept=False)],
+            [changed(HONEST, names_kept=False, contradiction=erased)],
+        ),
+        "assigned_name_left_out": Lie(
+            3, "`assigned_to` is 'Zebra Inc' in the credential", [assigned_to("Zebra Inc")], [assigned_to("erased")]
+        ),
+    }
+
+
 def lies_of_several_files() -> dict[str, Lie]:
     same = changed(OTHER, retirements=HONEST.retirements)
     # A unit of two tonnes that two customers share.
@@ -218,6 +251,8 @@ def lies_of_several_files() -> dict[str, Lie]:
     greedy = [shares[0], changed(OTHER, total="0.6", retirements=(Retirement(claimed="0.6"),))]
     spelt = Retirement(18, 19, parcel="par_2", serial=SERIAL.replace("-", "\u2013").lower(), registry="VCS")
     revised = Retirement(19, 20, parcel="par_1", revision=2)
+    renamed = changed(HONEST, beneficiary="Zebra Inc")
+    reopened = changed(HONEST, generation="/2")
     replacing = changed(OTHER, replaces=HONEST.number, retirements=HONEST.retirements)
     return {
         "one_retirement_twice": Lie(1, "a tonne is counted twice", [HONEST, same], [HONEST, OTHER]),
@@ -237,6 +272,16 @@ def lies_of_several_files() -> dict[str, Lie]:
             "has two statements that differ",
             [HONEST, changed(OTHER, number=HONEST.number)],
             [HONEST, HONEST],
+        ),
+        "one_number_two_names": Lie(1, "has two names: 'Acme Ltd' in", [HONEST, renamed], [HONEST, reopened]),
+        "one_number_two_names_in_a_list": Lie(
+            1, "has two names", [listed(HONEST), renamed], [listed(HONEST), changed(reopened, beneficiary="erased")]
+        ),
+        "one_number_two_names_in_two_logs": Lie(
+            1, "has two names", [HONEST, changed(reopened, beneficiary="Zebra Inc")], [HONEST, reopened]
+        ),
+        "one_number_logged_twice": Lie(
+            1, "is issued by two entries", [HONEST, changed(HONEST, cosigned_at=LATER)], [HONEST, HONEST]
         ),
         "revised_after_it_was_stated": Lie(
             1, "was revised in", [HONEST, changed(OTHER, retirements=(revised,))], [HONEST, OTHER]
@@ -269,7 +314,7 @@ def write(folder: Path) -> None:
             (folder / name / kind).mkdir()
             for index, document in enumerate(tell(files)):
                 (folder / name / kind / f"{index}.json").write_text(json.dumps(document))
-        found[name] = {"code": lie.code, "sentence": lie.sentence, "options": list(lie.options)}
+        found[name] = {"code": lie.code, "sentence": lie.sentence}
     (folder / "lies.json").write_text(json.dumps(found))
 
 

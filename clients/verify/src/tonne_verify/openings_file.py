@@ -60,7 +60,7 @@ def _add(found: OpeningsFile, line: bytes) -> None:
     log.entries[position] = opening.commitment()
     log.kinds[opening.statement["kind"]] += 1
     ledger = found.ledgers.setdefault(str(opening.statement["mode"]), Ledger(has_all=True))
-    ledger.add(f"entry {position} of {origin}", opening)
+    ledger.add(f"entry {position} of {origin}", opening, origin, position)
 
 
 def check_openings(reader: LogReader, head: Checkpoint, openings: LogOpenings) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tonne_verify.agreement import check_agreement, check_quantities, check_shape
+from tonne_verify.agreement import check_agreement, check_quantities, check_shape, names_without_proof
 from tonne_verify.canonical import read_json
 from tonne_verify.credentials import check_credential
 from tonne_verify.errors import NotProven
@@ -200,10 +200,19 @@ def _verify_log(
     if uncounted is not None:
         add_conflicts(report, entries)
     if entries[0].opening.names_erased:
-        report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
+        _add_erased(report, subject)
     check_policy(report, entries, trust.policy)
     report.add("time", *check_times(entries, trust.policy, trust.max_delay, attached.stamped_at))
     return [each for each in entries if each.kind in CHANGES]
+
+
+def _add_erased(report: Report, subject: Json) -> None:
+    """The name at the registry and the reason of a change may stay when a name is erased. No other may."""
+    report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
+    for place, stated in names_without_proof(subject):
+        verdict = Verdict.NOT_CHECKED if place in {"registry_name", "reason"} else Verdict.NOT_PROVEN
+        sentence = f"`{place}` is {stated!r} in the credential, but nothing shows that the log states it."
+        report.add("names", verdict, sentence)
 
 
 def _check_entries(document: Json, evidence: Sequence[Any], trust: Trust, attached: bytes | None) -> list[ProvenEntry]:
