@@ -23,6 +23,7 @@ from tonne_verify.der import check_der
 from tonne_verify.errors import NotProven
 from tonne_verify.issuer import DocumentCertificate, Issuer
 from tonne_verify.pdf_updates import ADDED, find_signature, signed_part
+from tonne_verify.times import Signing
 
 Result = TypeVar("Result")
 MAX_PDF_SIZE = 50_000_000
@@ -37,9 +38,7 @@ SHA_256_WITH_RSA = bytes.fromhex("300d06092a864886f70d01010b0500")
 @dataclass(frozen=True, slots=True)
 class PdfSignature:
     signer: str
-    signed_at: datetime
-    # By a time-stamp authority, whose certificate was not checked.
-    stamped_at: datetime | None = None
+    signing: Signing
 
 
 def check_pdf(data: bytes, issuer: Issuer) -> PdfSignature:
@@ -93,9 +92,10 @@ def _check(data: bytes, issuer: Issuer) -> PdfSignature:
         raise NotProven("The PDF was changed after it was signed.")
     if not (status.valid and status.trusted):
         raise NotProven("The signature is wrong: it was not made with the key of its certificate.")
+    name, key_since = certificate.subject.rfc4514_string(), listed.period.since or certificate.not_valid_before_utc
     stamp = status.timestamp_validity
     if stamp is None:
-        return PdfSignature(certificate.subject.rfc4514_string(), signed_at)
+        return PdfSignature(name, Signing(signed_at, key_since))
     if not (stamp.intact and stamp.valid):
         raise NotProven("The time stamp of the signature is wrong.")
     stamped_at = stamp.timestamp.astimezone(UTC)
@@ -103,7 +103,7 @@ def _check(data: bytes, issuer: Issuer) -> PdfSignature:
         raise NotProven(
             f"The signature is dated {signed_at:%Y-%m-%d}, but was stamped on {stamped_at:%Y-%m-%d} already."
         )
-    return PdfSignature(certificate.subject.rfc4514_string(), signed_at, stamped_at)
+    return PdfSignature(name, Signing(signed_at, key_since, stamped_at))
 
 
 def _check_coverage(data: bytes, signature: EmbeddedPdfSignature) -> None:

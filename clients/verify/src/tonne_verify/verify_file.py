@@ -1,7 +1,7 @@
 """Verifies a certificate (a PDF with its attachments, or a verifiable credential), or a list of openings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,8 @@ from tonne_verify.policy_check import TEST_MODE, add_conflicts, add_uncounted, c
 from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
-from tonne_verify.timeline import MAX_DELAY, check_times
+from tonne_verify.timeline import MAX_DELAY, check_times, describe_times
+from tonne_verify.times import Signing
 from tonne_verify.vocabulary import check_context
 
 CREDENTIAL_FILE = "credential.json"
@@ -49,10 +50,10 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What a PDF has besides the credential."""
+    """What a PDF has besides the credential. `signing` is that of the credential if there is no PDF."""
 
     proof: bytes | None = None
-    stamped_at: datetime | None = None
+    signing: Signing | None = None
 
 
 def verify_file(name: str, data: bytes, issuer: Issuer, policy: Policy | None = None) -> Report:
@@ -93,8 +94,8 @@ def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
         "signature",
         lambda: check_pdf(data, trust.issuer),
         lambda found: (
-            f"Signed by {found.signer} on {found.signed_at:%Y-%m-%d}"
-            + (f", stamped on {found.stamped_at:%Y-%m-%d}" if found.stamped_at else "")
+            f"Signed by {found.signer} on {found.signing.signed_at:%Y-%m-%d}"
+            + (f", stamped on {found.signing.stamped_at:%Y-%m-%d}" if found.signing.stamped_at else "")
             + ". The file is complete and was not changed since."
         ),
     )
@@ -108,7 +109,7 @@ def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
     report.add("pages", Verdict.NOT_CHECKED, "The pages of the PDF are not read: compare them with the lines above.")
     proof = attached.get(PROOF_FILE)
     document = _read_credential(attached[CREDENTIAL_FILE])
-    _verify_credential(report, document, trust, Attached(proof, signature.stamped_at))
+    _verify_credential(report, document, trust, Attached(proof, signature.signing))
 
 
 def _read_credential(data: bytes) -> Json:
@@ -133,19 +134,20 @@ class _Signed:
     """What the signature of a credential says."""
 
     subject: Json
-    day: str
+    signing: Signing
 
 
 def _check_signature(document: Json, issuer: Issuer) -> _Signed:
     signature = check_credential(document, issuer.credential_public_keys())
-    issuer.credential_key(signature.verification_method).period.check(signature.created)
+    period = issuer.credential_key(signature.verification_method).period
+    period.check(signature.created)
     check_context(document)
     named = document.get("issuer")
     if (named.get("id") if isinstance(named, dict) else named) != issuer.id:
         raise NotProven(f"The credential names another issuer than {issuer.id}.")
     if CERTIFICATE_TYPE not in (document.get("type") or ()):
         raise NotProven("The credential is not that of a certificate.")
-    return _Signed(check_shape(document["credentialSubject"]), f"{signature.created:%Y-%m-%d}")
+    return _Signed(check_shape(document["credentialSubject"]), Signing(signature.created, period.since))
 
 
 def _verify_credential(report: Report, document: Json, trust: Trust, attached: Attached) -> None:
@@ -153,7 +155,7 @@ def _verify_credential(report: Report, document: Json, trust: Trust, attached: A
     signed = report.attempt(
         "credential",
         lambda: _check_signature(document, issuer),
-        lambda found: f"Signed by {issuer.id} on {found.day}. Nothing in it was changed since.",
+        lambda found: f"Signed by {issuer.id} on {found.signing.signed_at:%Y-%m-%d}. Nothing in it was changed since.",
     )
     if signed is None:
         return
@@ -161,7 +163,9 @@ def _verify_credential(report: Report, document: Json, trust: Trust, attached: A
     evidence = document.get("evidence")
     changes: list[ProvenEntry] = []
     if isinstance(evidence, list) and evidence:
-        changes = _verify_log(report, document, evidence, trust, attached)
+        changes = _verify_log(
+            report, document, evidence, trust, replace(attached, signing=attached.signing or signed.signing)
+        )
     else:
         report.add("log", Verdict.NOT_PROVEN, NO_PROOF)
         if signed.subject.get("mode") == "test":
@@ -202,7 +206,10 @@ def _verify_log(
     if entries[0].opening.names_erased:
         _add_erased(report, subject)
     check_policy(report, entries, trust.policy)
-    report.add("time", *check_times(entries, trust.policy, trust.max_delay, attached.stamped_at))
+    verdict, sentence = check_times(entries, trust.policy, trust.max_delay, attached.signing)
+    report.add("time", verdict, sentence)
+    if verdict is not Verdict.FAILS and attached.signing is not None:
+        report.facts.append(describe_times(entries, trust.policy, attached.signing))
     return [each for each in entries if each.kind in CHANGES]
 
 
