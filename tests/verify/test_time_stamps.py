@@ -29,7 +29,7 @@ def test_a_time_stamp_must_fit_the_signature(seller: Seller) -> None:
         (50, 3, "time", f"Its signature is dated {now:%Y-%m-%d}"),
         (-50, 1, "signature", "already"),
     ):
-        pdf = seller.sign_pdf(prepared, stamper=stamper_at(now + timedelta(hours=hours)))
+        pdf = seller.sign_pdf(prepared, stamper=stamper_at(now + timedelta(hours=hours, minutes=1)))
         report = verify_file("certificate.pdf", pdf, seller.issuer(), seller.policy())
         assert report.exit_code == code, (hours, report.lines())
         (sentence,) = (each.sentence for each in report.checks if each.name == name)
