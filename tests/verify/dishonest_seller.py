@@ -124,12 +124,16 @@ class Retirement:
     revision: int = 1
     vintage: str = "2024"
     in_advance: tuple[tuple[str, Any], ...] = ()
+    project: str = "VCS-1"
+    # How serials name the project; stated in the log only.
+    alias: str | None = None
+    country: str | None = None
 
     @property
     def facts(self) -> Json:
         return {
             "registry": self.registry,
-            "project_id": "VCS-1",
+            "project_id": self.project,
             "vintage": self.vintage,
             "serial_range": self.serial.format(self.first, self.last),
             "retired_on": self.retired_on,
@@ -139,11 +143,12 @@ class Retirement:
     @property
     def stated(self) -> Json:
         revision = {"revision": self.revision} if self.revision > 1 else {}
-        return {**self.facts, "quantity": self.retired, **revision}
+        alias = {} if self.alias is None else {"serial_project": self.alias}
+        return {**self.facts, "quantity": self.retired, **alias, **revision}
 
     @property
     def line(self) -> Json:
-        more = {"shared": None, "in_advance": dict(self.in_advance) or None}
+        more = {"country": self.country, "shared": None, "in_advance": dict(self.in_advance) or None}
         return {**self.facts, "project_name": "Wind farm", "quantity": self.claimed, **more}
 
 

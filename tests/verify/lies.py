@@ -137,7 +137,8 @@ def lies_about_tonnes() -> dict[str, Lie]:
     real_thousand = Retirement(17, 1016, "1000", "1000")
     overlap = (Retirement(1, 100, "100", "100"), Retirement(51, 150, "100", "100", parcel="par_2"))
     apart = (overlap[0], Retirement(101, 200, "100", "100", parcel="par_2"))
-    kilograms = Retirement(1, 3000, "3000", "3000", serial="ISO-1-BSTORE-GBR-F5X7-2024-{}-{}", registry="isometric")
+    isometric = "ISO-1-BSTORE-GBR-F5X7-2024-{}-{}"
+    kilograms = Retirement(1, 3000, "3000", "3000", serial=isometric, registry="isometric", project="F5X7")
     three = dataclasses.replace(kilograms, retired="3", claimed="3")
     plain = Retirement(retired="3", claimed="3", serial="BLOCK 7 {}\u2013{}", registry="small registry")
     real_plain = dataclasses.replace(plain, last=19)
@@ -183,12 +184,38 @@ def lies_about_tonnes() -> dict[str, Lie]:
 
 
 def lies_about_statements() -> dict[str, Lie]:
+    serial = "ISO-1-BSTORE-GBR-F5X7-2024-{}-{}"
+    short_code = Retirement(1, 2000, serial=serial, registry="isometric", project="Biochar of Britain")
     return {
         "another_vintage": Lie(
             1,
             "is of 2024, not of the vintage 2008",
             [changed(HONEST, retirements=(Retirement(vintage="2008"),))],
             [HONEST],
+        ),
+        "another_project": Lie(
+            1,
+            "is of project 1, not of VCS-1340",
+            [changed(HONEST, retirements=(Retirement(project="VCS-1340"),))],
+            [changed(HONEST, retirements=(Retirement(project="VCS-0001"),))],
+        ),
+        "another_project_with_a_short_code": Lie(
+            1,
+            "is of project F5X7, not of Biochar of Britain",
+            [changed(HONEST, retirements=(short_code,))],
+            [changed(HONEST, retirements=(dataclasses.replace(short_code, alias="F5X7"),))],
+        ),
+        "another_country": Lie(
+            1,
+            "is of the country KE, not of Norway",
+            [changed(HONEST, retirements=(Retirement(country="Norway"),))],
+            [changed(HONEST, retirements=(Retirement(country="Kenya"),))],
+        ),
+        "another_country_in_three_letters": Lie(
+            1,
+            "is of the country GBR, not of Kenya",
+            [changed(HONEST, retirements=(dataclasses.replace(short_code, alias="F5X7", country="Kenya"),))],
+            [changed(HONEST, retirements=(dataclasses.replace(short_code, alias="F5X7", country="united kingdom"),))],
         ),
         "a_number_in_another_spelling": Lie(
             1,

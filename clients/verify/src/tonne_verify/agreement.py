@@ -7,6 +7,7 @@ from typing import Any
 
 from tonne_verify.errors import NotProven
 from tonne_verify.openings import ERASED, Opening
+from tonne_verify.serials.facts import is_other_country, is_project
 from tonne_verify.serials.parse import has_grammar, parse
 from tonne_verify.serials.units import TONNE_GRAMS, SerialError, UnitRange
 
@@ -129,7 +130,8 @@ def check_quantities(subject: Json, retirements: Sequence[Json]) -> list[str]:
     if sum(grams(line.get("quantity")) for line in lines) != grams(subject["total_quantity"]):
         raise NotProven("The lines of the certificate do not add up to its quantity.")
     left = {key_of(facts): grams(facts.get("quantity")) for facts in retirements}
-    uncounted = _check_units({key_of(facts): facts for facts in retirements}.values())
+    by_key = {key_of(facts): facts for facts in retirements}
+    uncounted = _check_units(by_key.values())
     for line in lines:
         serials = line.get("serial_range")
         if key_of(line) not in left:
@@ -137,6 +139,7 @@ def check_quantities(subject: Json, retirements: Sequence[Json]) -> list[str]:
         left[key_of(line)] -= grams(line["quantity"])
         if left[key_of(line)] < 0:
             raise NotProven(f"The certificate counts more tonnes of {serials} than were retired.")
+        units_of({**by_key[key_of(line)], "country": line.get("country")})
     return uncounted
 
 
@@ -178,6 +181,11 @@ def units_of(facts: Json) -> UnitRange | None:
     if units.vintage is not None and not str(units.vintage[0].year) <= vintage <= str(units.vintage[1].year):
         years = " to ".join(dict.fromkeys(str(day.year) for day in units.vintage))
         raise NotProven(f"The serial {serial} is of {years}, not of the vintage {vintage} that is stated.")
+    project, country, alias = (facts.get(name) for name in ("project_id", "country", "serial_project"))
+    if units.project_id is not None and not is_project(units.project_id, str(project), alias and str(alias)):
+        raise NotProven(f"The serial {serial} is of project {units.project_id}, not of {project}, which is stated.")
+    if units.country is not None and country is not None and is_other_country(units.country, str(country)):
+        raise NotProven(f"The serial {serial} is of the country {units.country}, not of {country}, which is stated.")
     return units
 
 

@@ -87,7 +87,7 @@ class Ledger:
     def _add_retirement(self, claim: Claim) -> None:
         grams(claim.facts.get("quantity"))
         known = self.retirements.setdefault(claim.subject, [])
-        if any(dict(each.facts) == dict(claim.facts) for each in known):
+        if any(_without_alias(each.facts) == _without_alias(claim.facts) for each in known):
             return
         same = next((each for each in known if each.revision == claim.revision), None)
         if same is not None:
@@ -216,3 +216,8 @@ class Ledger:
             f"{name}: {show_tonnes(sum(each))} t CO2e, certificates: {len(each)}."
             for name, each in sorted(sums.items())
         ]
+
+
+def _without_alias(facts: Json) -> Json:
+    """A seller may correct how the serials name the project."""
+    return {name: each for name, each in facts.items() if name != "serial_project"}
