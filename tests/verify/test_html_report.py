@@ -24,6 +24,7 @@ SOURCE = ROOT / "clients" / "verify" / "src" / "tonne_verify"
 OTHER_COMMANDS = {
     "audit_state.py",
     "cli.py",
+    "disclosures.py",
     "double_sales.py",
     "formulas.py",
     "html_report.py",
