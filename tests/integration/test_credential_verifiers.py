@@ -167,19 +167,16 @@ async def test_every_word_has_a_meaning_in_json_ld(verifier: Verifier, folder: P
         "list": json.loads((folder / "message.json").read_text(encoding="utf-8")),
     }.items():
         expanded = expand(folder, document)
-        assert expanded is not None, name
+        assert (name == "list") is ("#inclusion_proof" not in expanded), (name, expanded)
     undefined = expand(folder, {**plain, "credentialSubject": {**plain["credentialSubject"], "tons": "2"}})
-    assert undefined is None
+    assert "Dropping property" in undefined
 
 
-def expand(folder: Path, document: Json) -> Json | None:
+def expand(folder: Path, document: Json) -> str:
+    """What the document means, or why it means nothing."""
     shutil.copy(Path(__file__).parent / "clients" / "expand.mjs", folder / "expand.mjs")
     (folder / "context.json").write_bytes(read_vocabulary(CONTEXT_FILE))
     (folder / "document.json").write_text(json.dumps(document), encoding="utf-8")
     node = [find_program("node"), "expand.mjs", "document.json", "context.json"]
     done = subprocess.run(node, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode:
-        print(done.stderr[-3000:])  # noqa: T201
-        return None
-    found: Json = json.loads(done.stdout)
-    return found
+    return done.stderr if done.returncode else done.stdout
