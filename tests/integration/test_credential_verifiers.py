@@ -167,6 +167,7 @@ async def test_every_word_has_a_meaning_in_json_ld(verifier: Verifier, folder: P
         "list": json.loads((folder / "message.json").read_text(encoding="utf-8")),
     }.items():
         expanded = expand(folder, document)
+        assert expanded.startswith('{"expanded"'), (name, expanded)
         assert (name == "list") is ("#inclusion_proof" not in expanded), (name, expanded)
     undefined = expand(folder, {**plain, "credentialSubject": {**plain["credentialSubject"], "tons": "2"}})
     assert "Dropping property" in undefined

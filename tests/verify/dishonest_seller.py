@@ -128,6 +128,9 @@ class Retirement:
     # How serials name the project; stated in the log only.
     alias: str | None = None
     country: str | None = None
+    # Logged with the line, and stated.
+    labels: tuple[str, ...] = ()
+    mechanism: str | None = None
 
     @property
     def facts(self) -> Json:
@@ -148,7 +151,14 @@ class Retirement:
 
     @property
     def line(self) -> Json:
-        more = {"country": self.country, "shared": None, "in_advance": dict(self.in_advance) or None}
+        known = {"labels": list(self.labels) or None, "mechanism": self.mechanism}
+        frozen = {"facts": {name: each for name, each in known.items() if each is not None}}
+        more = {
+            **(frozen if frozen["facts"] else {}),
+            "country": self.country,
+            "shared": None,
+            "in_advance": dict(self.in_advance) or None,
+        }
         return {**self.facts, "project_name": "Wind farm", "quantity": self.claimed, **more}
 
 

@@ -62,6 +62,8 @@ def lies() -> dict[str, Lie]:
 def lies_about_the_log() -> dict[str, Lie]:
     ended = "2024-06-01T00:00:00Z"
     withdrawn = (("certificate.withdrawn", {"number": HONEST.number}, ended),)
+    labelled, other_label = Retirement(labels=("CCP",)), Retirement(labels=("ICROA",))
+    removal = Retirement(mechanism="removal")
     replaced = (("certificate.replaced", {"number": HONEST.number, "replaced_by": OTHER.number}, ended),)
     return {
         "never_logged": Lie(3, "no proof that it is in the log", [changed(HONEST, logged=False)], [HONEST]),
@@ -76,15 +78,21 @@ def lies_about_the_log() -> dict[str, Lie]:
         ),
         "label_that_is_not_logged": Lie(
             1,
-            "but the log does not state it",
-            [changed(HONEST, contradiction=(("labels", ["CCP"]),))],
-            [HONEST],
+            "`lines 1.facts.labels` is ['CCP'] in the credential, but the log does not state it",
+            [changed(HONEST, contradiction=(("lines", [labelled.line]),))],
+            [changed(HONEST, retirements=(labelled,))],
+        ),
+        "another_label_than_is_logged": Lie(
+            1,
+            "`lines 1.facts.labels 1` is 'CCP' in the credential, but 'ICROA' in the log",
+            [changed(HONEST, retirements=(other_label,), contradiction=(("lines", [labelled.line]),))],
+            [changed(HONEST, retirements=(other_label,))],
         ),
         "removal_that_is_not_logged": Lie(
             1,
-            "`lines 1.mechanism` is 'removal' in the credential, but the log does not state it",
-            [changed(HONEST, contradiction=(("lines", [{**HONEST.retirements[0].line, "mechanism": "removal"}]),))],
-            [HONEST],
+            "`lines 1.facts.mechanism` is 'removal' in the credential, but the log does not state it",
+            [changed(HONEST, contradiction=(("lines", [removal.line]),))],
+            [changed(HONEST, retirements=(removal,))],
         ),
         "says_more_than_it_logs": Lie(
             1, "`total_quantity` is '2000'", [changed(HONEST, contradiction=(("total_quantity", "2000"),))], [HONEST]

@@ -12,6 +12,7 @@ from tonne_verify.errors import NotProven
 from tonne_verify.evidence import ProvenEntry, check_evidence
 from tonne_verify.forks import FORK_FORMAT, check_fork
 from tonne_verify.issuer import ISSUER_FORMAT, Issuer
+from tonne_verify.notes import VerifierKey
 from tonne_verify.openings import StatementKind
 from tonne_verify.openings_list import read_openings, verify_openings
 from tonne_verify.pdf import check_pdf, read_attachments
@@ -32,6 +33,11 @@ NO_PROOF = (
     " do not accept it."
 )
 NO_CREDENTIAL = "No credential is attached. Only certificates have one, and only after the log covers them."
+STATUS_OF_LIST = (
+    "The list does not say whether certificates in it were replaced or withdrawn, also not with --online: verify the"
+    " PDF of each."
+)
+COMPARE_KEY = "compare it with an older issuer file of the seller."
 CHANGES = {StatementKind.REPLACED, StatementKind.WITHDRAWN}
 
 Json = Mapping[str, Any]
@@ -71,10 +77,11 @@ def verify(name: str, data: bytes, trust: Trust) -> Report:
         if data.startswith(b"%PDF-"):
             _verify_pdf(report, data, trust)
         elif (fork := _read_fork(data)) is not None:
-            keys = [key for log in issuer.logs if log.origin == fork.get("origin") for key in log.keys]
-            report.add("log", Verdict.FAILS, check_fork(fork, keys))
+            _verify_fork(report, fork, issuer)
         elif (openings := read_openings(data)) is not None:
             verify_openings(report, openings, issuer, trust.policy, trust.max_delay)
+            report.add("status", Verdict.NOT_CHECKED, STATUS_OF_LIST)
+            report.incomplete = report.incomplete or trust.online
         else:
             _verify_credential(report, _read_credential(data), trust, Attached())
     except NotProven as error:
@@ -87,6 +94,21 @@ def _read_fork(data: bytes) -> Json | None:
         return None
     document = read_json(data)
     return document if isinstance(document, dict) and document.get("format") == FORK_FORMAT else None
+
+
+def _verify_fork(report: Report, fork: Json, issuer: Issuer) -> None:
+    """Raises NotProven if it is none."""
+    keys = [key for log in issuer.logs if log.origin == fork.get("origin") for key in log.keys]
+    try:
+        report.add("log", Verdict.FAILS, check_fork(fork, keys))
+    except NotProven:
+        # The seller may no longer list the key that has signed both heads.
+        named = fork.get("keys")
+        own = [VerifierKey.parse(each) for each in (named if isinstance(named, list) else ()) if isinstance(each, str)]
+        if not own or all(key in keys for key in own):
+            raise
+        sentence = f"{check_fork(fork, own)} Your issuer file does not list the key {own[0].vkey}: {COMPARE_KEY}"
+        report.add("log", Verdict.NOT_PROVEN, sentence)
 
 
 def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
@@ -254,11 +276,13 @@ def _verify_status(report: Report, document: Json, trust: Trust, changes: Sequen
 
 
 def _check_state(document: Json, issuer: Issuer) -> None:
-    state = fetch_state(document, issuer)
+    state, listed_on = fetch_state(document, issuer)
     if state is CredentialState.REPLACED:
-        raise NotProven("The seller lists it as replaced by a newer certificate. Ask for the new one.")
+        raise NotProven(
+            f"The seller lists it, on {listed_on:%Y-%m-%d}, as replaced by a newer certificate. Ask for the new one."
+        )
     if state is CredentialState.WITHDRAWN:
-        raise NotProven("The seller lists it as withdrawn. It proves nothing any more.")
+        raise NotProven(f"The seller lists it, on {listed_on:%Y-%m-%d}, as withdrawn. It proves nothing any more.")
 
 
 def _describe(subject: Json) -> list[str]:
