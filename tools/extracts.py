@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "tonne"
+SERIALS = SOURCE.parents[1] / "clients" / "verify" / "src" / "tonne_verify" / "serials"
 GEOGRAPHY = SOURCE / "selling" / "estimates" / "geography" / "data"
 SWAGGER = SOURCE / "platform" / "http" / "openapi" / "static"
 LANES = ("marnet_searoute.geojson", "segment.geojson")
@@ -71,7 +72,7 @@ def lanes() -> bytes:
 
 EXTRACTS: dict[Path, Callable[[], bytes]] = {
     GEOGRAPHY / "cities.jsonl.gz": cities,
-    SOURCE / "selling" / "catalogue" / "country_codes.txt": countries,
+    SERIALS / "country_codes.txt": countries,
     GEOGRAPHY / "airports.csv.gz": airports,
     GEOGRAPHY / "ports.csv.gz": ports,
     GEOGRAPHY / "lanes.jsonl.gz": lanes,

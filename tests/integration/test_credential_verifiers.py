@@ -23,6 +23,7 @@ from tests.support.world import World
 from tonne.apps.wiring.app import Services
 from tonne.supply.certificates.credentials.credential import StatusPurpose
 from tonne.supply.certificates.credentials.issuer_endpoints import encode_list
+from tonne_verify.vocabulary import CONTEXT_FILE, read_vocabulary
 
 # Sorting keys, escaping and UTF-8 must be the same in every implementation.
 NAME = 'Łódź & 株式会社グリーン "Ω"\\ 🌳 \u00e9e\u0301'
@@ -137,3 +138,46 @@ def verify_token(folder: Path, token: str) -> Json | None:
     assert (done.returncode == 0) is bool(done.stdout), done.stderr
     found: Json | None = json.loads(done.stdout) if done.stdout else None
     return found
+
+
+async def test_every_word_has_a_meaning_in_json_ld(verifier: Verifier, folder: Path) -> None:
+    """Of a certificate with all that it may have, and of the status lists: safe mode refuses words without one."""
+    order_id, first = await verifier.complete_order()
+    await verifier.publish()
+    plain = await verifier.credential(order_id)
+    await verifier.rename(order_id, NAME)
+    await verifier.publish()
+    new = await verifier.credential(order_id)
+    lines = [
+        {
+            **each,
+            "registry_name": "Acme",
+            "retirement_url": "https://registry.example/1",
+            "shared": {"unit_quantity": "2", "share": "1"},
+            "in_advance": {"retired_by": "Acme", "assigned_to": "Ada", "assigned_on": "2026-01-01"},
+        }
+        for each in new["credentialSubject"]["lines"]
+    ]
+    whole = {**new["credentialSubject"], "lines": lines, "name_erased_on": "2026-01-01", "supplied_on": "2026-01-01"}
+    await fetch_lists(verifier, folder, plain)
+    for name, document in {
+        "plain": plain,
+        "replaced": await verifier.credential(order_id, first),
+        "whole": {**new, "credentialSubject": whole},
+        "list": json.loads((folder / "message.json").read_text(encoding="utf-8")),
+    }.items():
+        expanded = expand(folder, document)
+        assert expanded.startswith('{"expanded"'), (name, expanded)
+        assert (name == "list") is ("#inclusion_proof" not in expanded), (name, expanded)
+    undefined = expand(folder, {**plain, "credentialSubject": {**plain["credentialSubject"], "tons": "2"}})
+    assert "Dropping property" in undefined
+
+
+def expand(folder: Path, document: Json) -> str:
+    """What the document means, or why it means nothing."""
+    shutil.copy(Path(__file__).parent / "clients" / "expand.mjs", folder / "expand.mjs")
+    (folder / "context.json").write_bytes(read_vocabulary(CONTEXT_FILE))
+    (folder / "document.json").write_text(json.dumps(document), encoding="utf-8")
+    node = [find_program("node"), "expand.mjs", "document.json", "context.json"]
+    done = subprocess.run(node, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return done.stderr if done.returncode else done.stdout

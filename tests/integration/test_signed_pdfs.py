@@ -8,14 +8,17 @@ import msgspec
 import pytest
 
 from tests.integration.programs import find_program
+from tests.support.authority import running_authority
 from tests.support.certificates import RECORD
 from tests.support.document_key import DocumentKeyFiles, write_document_key
 from tests.support.pdf_a import breaches
 from tonne.platform.keys.signing.document_key import KeyUnusable, document_key
 from tonne.platform.keys.signing.keys import new_record
+from tonne.platform.keys.signing.long_term import add_document_time_stamp, add_validation_data
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.keys.signing.operator_key import load_operator_key
-from tonne.platform.keys.signing.sign_pdf import sign_pdf
+from tonne.platform.keys.signing.sign_pdf import TimeStamps, sign_pdf
+from tonne.platform.keys.signing.time_stamps import TimeStampServer
 from tonne.platform.settings.settings import Settings
 from tonne.supply.certificates.pdf import certificate_pdf
 
@@ -24,17 +27,18 @@ ISSUED = datetime(2026, 4, 2, 10, 30, 15, tzinfo=UTC)
 PIN = "1234"
 
 
-def _sign(settings: Settings) -> bytes:
+def _sign(settings: Settings, time_stamps: TimeStamps | None = None) -> bytes:
     loaded = load_operator_key(settings)
     assert loaded is not None
     record = new_record(KeyPurpose.DOCUMENT, loaded.certificate.pem, ISSUED)
-    return sign_pdf(certificate_pdf(RECORD), document_key(record, loaded.certificate, loaded.sign_raw), ISSUED)
+    key = document_key(record, loaded.certificate, loaded.sign_raw)
+    return sign_pdf(certificate_pdf(RECORD), key, ISSUED, time_stamps)
 
 
-def _examine(pdf: bytes, folder: Path) -> str:
+def _examine(pdf: bytes, folder: Path, *options: str) -> str:
     path = folder / "signed.pdf"
     path.write_bytes(pdf)
-    command = [find_program("pdfsig"), str(path)]
+    command = [find_program("pdfsig"), *options, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
@@ -51,6 +55,19 @@ def test_pdfsig_accepts_the_signature_and_detects_a_change(files: DocumentKeyFil
     assert "ETSI.CAdES.detached" in said
     assert "Signer of tests" in said
     assert "Signature is Valid" not in _examine(signed[:3000] + bytes([signed[3000] ^ 1]) + signed[3001:], tmp_path)
+
+
+def test_pdfsig_and_qpdf_accept_a_pdf_with_a_time_stamp_and_its_renewals(tmp_path: Path) -> None:
+    with running_authority(tmp_path) as authority:
+        server = TimeStampServer(authority.time_stamp_url)
+        made = add_validation_data(_sign(msgspec.structs.replace(Settings(), **authority.signer), server))
+        first = add_document_time_stamp(made, server.of_digest)
+        second = add_document_time_stamp(first, server.of_digest)
+    for count, each in enumerate((made, first, second), start=1):
+        said = _examine(each, tmp_path, "-nocert")
+        # It shows time stamps of documents, and does not verify them.
+        assert (said.count("Signature #"), said.count("Signature is Valid")) == (count, 1)
+        assert _qpdf_accepts(each, tmp_path)
 
 
 def test_qpdf_finds_no_error_and_the_signed_file_is_pdf_a3(files: DocumentKeyFiles, tmp_path: Path) -> None:

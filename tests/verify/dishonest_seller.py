@@ -123,12 +123,20 @@ class Retirement:
     registry: str = "verra"
     revision: int = 1
     vintage: str = "2024"
+    in_advance: tuple[tuple[str, Any], ...] = ()
+    project: str = "VCS-1"
+    # How serials name the project; stated in the log only.
+    alias: str | None = None
+    country: str | None = None
+    # Logged with the line, and stated.
+    labels: tuple[str, ...] = ()
+    mechanism: str | None = None
 
     @property
     def facts(self) -> Json:
         return {
             "registry": self.registry,
-            "project_id": "VCS-1",
+            "project_id": self.project,
             "vintage": self.vintage,
             "serial_range": self.serial.format(self.first, self.last),
             "retired_on": self.retired_on,
@@ -138,11 +146,20 @@ class Retirement:
     @property
     def stated(self) -> Json:
         revision = {"revision": self.revision} if self.revision > 1 else {}
-        return {**self.facts, "quantity": self.retired, **revision}
+        alias = {} if self.alias is None else {"serial_project": self.alias}
+        return {**self.facts, "quantity": self.retired, **alias, **revision}
 
     @property
     def line(self) -> Json:
-        return {**self.facts, "project_name": "Wind farm", "quantity": self.claimed, "shared": None, "in_advance": None}
+        known = {"labels": list(self.labels) or None, "mechanism": self.mechanism}
+        frozen = {"facts": {name: each for name, each in known.items() if each is not None}}
+        more = {
+            **(frozen if frozen["facts"] else {}),
+            "country": self.country,
+            "shared": None,
+            "in_advance": dict(self.in_advance) or None,
+        }
+        return {**self.facts, "project_name": "Wind farm", "quantity": self.claimed, **more}
 
 
 @dataclass(frozen=True)
@@ -159,11 +176,15 @@ class Certificate:
     logged: bool = True
     cosigned_at: str | None = "2024-05-04T10:00:20Z"
     witness: str = "known"
-    # In which of his logs of one origin it is.
+    # In which of his logs of one origin it is; the log that he opened anew has another origin.
     history: str = "shown to all"
+    generation: str = ""
     signed_at: str | None = None
     # The credential says this; the log, the opposite.
     contradiction: tuple[tuple[str, Any], ...] = ()
+    # The log has a hash of the names, and they are handed out with it.
+    names_hashed: bool = True
+    names_kept: bool = True
 
     @property
     def facts(self) -> Json:
@@ -187,8 +208,10 @@ WITNESSES = {
 }
 
 
-def statement(kind: str, subject: str, at: str, mode: str, facts: Json, *, names: Json | None = None) -> Json:
-    names_salt = hashlib.sha256(f"names of {subject}".encode()).digest()
+def statement(
+    kind: str, subject: str, at: str, mode: str, facts: Json, *, names: Json | None = None, seed: str = ""
+) -> Json:
+    names_salt = hashlib.sha256(f"names of {subject}{seed}".encode()).digest()
     hashed = None if names is None else hashlib.sha256(names_salt + canonical(names)).hexdigest()
     stated = {
         "format": "tonne-statement/1",
@@ -199,7 +222,7 @@ def statement(kind: str, subject: str, at: str, mode: str, facts: Json, *, names
         "facts": facts,
         "names": hashed,
     }
-    salt = hashlib.sha256(canonical(stated)).hexdigest()
+    salt = hashlib.sha256(seed.encode() + canonical(stated)).hexdigest()
     return {
         "statement": stated,
         "salt": salt,
@@ -218,9 +241,14 @@ def openings_of(made: Certificate) -> list[Json]:
         "reason": None,
         "lines": [{"registry_name": None, "assigned_to": None} for _ in made.retirements],
     }
-    found = [statement("certificate.issued", made.number, made.issued_at, made.mode, made.facts, names=names)]
-    found += [statement("retirement", each.parcel, made.issued_at, made.mode, each.stated) for each in made.retirements]
-    return found + [statement(kind, made.number, at, made.mode, facts) for kind, facts, at in made.later]
+
+    def state(kind: str, subject: str, at: str, facts: Json, names: Json | None = None) -> Json:
+        return statement(kind, subject, at, made.mode, facts, names=names, seed=made.generation)
+
+    issued = state("certificate.issued", made.number, made.issued_at, made.facts, names if made.names_hashed else None)
+    found = [issued if made.names_kept else {**issued, "names": None, "names_salt": None}]
+    found += [state("retirement", each.parcel, made.issued_at, each.stated) for each in made.retirements]
+    return found + [state(kind, made.number, at, facts) for kind, facts, at in made.later]
 
 
 class Logs:
@@ -239,7 +267,7 @@ class Logs:
 
     def _add(self, made: Certificate) -> list[Json]:
         openings, log_key = openings_of(made), key("log")
-        origin = ORIGIN if made.mode == "live" else f"{ORIGIN}/test"
+        origin = f"{ORIGIN}{made.generation}" if made.mode == "live" else f"{ORIGIN}/test"
         first = [hashlib.sha256(f"{made.history} {i}".encode()).digest() for i in range(4)]
         entries = self.entries.setdefault(f"{origin} {made.history}", first)
         start = len(entries)
@@ -311,7 +339,7 @@ def issuer_file(key_from: str = "2020-01-01T00:00:00Z") -> Json:
             "closed": None,
             "final": None,
         }
-        for mode, origin in (("live", ORIGIN), ("test", f"{ORIGIN}/test"))
+        for mode, origin in (("live", ORIGIN), ("live", f"{ORIGIN}/2"), ("test", f"{ORIGIN}/test"))
     ]
     keys = [{"id": METHOD, "public_key_multibase": multikey, "from": key_from, "until": None}]
     return {

@@ -33,9 +33,9 @@ class Lie:
     files: Sequence[Certificate | Listed]
     twin: Sequence[Certificate | Listed]
     issuer: Json = field(default_factory=issuer_file)
-    options: Sequence[str] = ()
 
 
+LATER = "2024-05-04T11:00:00Z"
 HONEST = Certificate()
 OTHER = Certificate(number="EEEE-FFFF-GGGG-HHHH", retirements=(Retirement(19, 20, parcel="par_2"),))
 
@@ -54,6 +54,7 @@ def lies() -> dict[str, Lie]:
         **lies_about_time(),
         **lies_about_tonnes(),
         **lies_about_statements(),
+        **lies_about_names(),
         **lies_of_several_files(),
     }
 
@@ -61,6 +62,8 @@ def lies() -> dict[str, Lie]:
 def lies_about_the_log() -> dict[str, Lie]:
     ended = "2024-06-01T00:00:00Z"
     withdrawn = (("certificate.withdrawn", {"number": HONEST.number}, ended),)
+    labelled, other_label = Retirement(labels=("CCP",)), Retirement(labels=("ICROA",))
+    removal = Retirement(mechanism="removal")
     replaced = (("certificate.replaced", {"number": HONEST.number, "replaced_by": OTHER.number}, ended),)
     return {
         "never_logged": Lie(3, "no proof that it is in the log", [changed(HONEST, logged=False)], [HONEST]),
@@ -75,15 +78,21 @@ def lies_about_the_log() -> dict[str, Lie]:
         ),
         "label_that_is_not_logged": Lie(
             1,
-            "but the log does not state it",
-            [changed(HONEST, contradiction=(("labels", ["CCP"]),))],
-            [HONEST],
+            "`lines 1.facts.labels` is ['CCP'] in the credential, but the log does not state it",
+            [changed(HONEST, contradiction=(("lines", [labelled.line]),))],
+            [changed(HONEST, retirements=(labelled,))],
+        ),
+        "another_label_than_is_logged": Lie(
+            1,
+            "`lines 1.facts.labels 1` is 'CCP' in the credential, but 'ICROA' in the log",
+            [changed(HONEST, retirements=(other_label,), contradiction=(("lines", [labelled.line]),))],
+            [changed(HONEST, retirements=(other_label,))],
         ),
         "removal_that_is_not_logged": Lie(
             1,
-            "`lines 1.mechanism` is 'removal' in the credential, but the log does not state it",
-            [changed(HONEST, contradiction=(("lines", [{**HONEST.retirements[0].line, "mechanism": "removal"}]),))],
-            [HONEST],
+            "`lines 1.facts.mechanism` is 'removal' in the credential, but the log does not state it",
+            [changed(HONEST, contradiction=(("lines", [removal.line]),))],
+            [changed(HONEST, retirements=(removal,))],
         ),
         "says_more_than_it_logs": Lie(
             1, "`total_quantity` is '2000'", [changed(HONEST, contradiction=(("total_quantity", "2000"),))], [HONEST]
@@ -136,7 +145,8 @@ def lies_about_tonnes() -> dict[str, Lie]:
     real_thousand = Retirement(17, 1016, "1000", "1000")
     overlap = (Retirement(1, 100, "100", "100"), Retirement(51, 150, "100", "100", parcel="par_2"))
     apart = (overlap[0], Retirement(101, 200, "100", "100", parcel="par_2"))
-    kilograms = Retirement(1, 3000, "3000", "3000", serial="ISO-1-BSTORE-GBR-F5X7-2024-{}-{}", registry="isometric")
+    isometric = "ISO-1-BSTORE-GBR-F5X7-2024-{}-{}"
+    kilograms = Retirement(1, 3000, "3000", "3000", serial=isometric, registry="isometric", project="F5X7")
     three = dataclasses.replace(kilograms, retired="3", claimed="3")
     plain = Retirement(retired="3", claimed="3", serial="BLOCK 7 {}\u2013{}", registry="small registry")
     real_plain = dataclasses.replace(plain, last=19)
@@ -182,12 +192,38 @@ def lies_about_tonnes() -> dict[str, Lie]:
 
 
 def lies_about_statements() -> dict[str, Lie]:
+    serial = "ISO-1-BSTORE-GBR-F5X7-2024-{}-{}"
+    short_code = Retirement(1, 2000, serial=serial, registry="isometric", project="Biochar of Britain")
     return {
         "another_vintage": Lie(
             1,
             "is of 2024, not of the vintage 2008",
             [changed(HONEST, retirements=(Retirement(vintage="2008"),))],
             [HONEST],
+        ),
+        "another_project": Lie(
+            1,
+            "is of project 1, not of VCS-1340",
+            [changed(HONEST, retirements=(Retirement(project="VCS-1340"),))],
+            [changed(HONEST, retirements=(Retirement(project="VCS-0001"),))],
+        ),
+        "another_project_with_a_short_code": Lie(
+            1,
+            "is of project F5X7, not of Biochar of Britain",
+            [changed(HONEST, retirements=(short_code,))],
+            [changed(HONEST, retirements=(dataclasses.replace(short_code, alias="F5X7"),))],
+        ),
+        "another_country": Lie(
+            1,
+            "is of the country KE, not of Norway",
+            [changed(HONEST, retirements=(Retirement(country="Norway"),))],
+            [changed(HONEST, retirements=(Retirement(country="Kenya"),))],
+        ),
+        "another_country_in_three_letters": Lie(
+            1,
+            "is of the country GBR, not of Kenya",
+            [changed(HONEST, retirements=(dataclasses.replace(short_code, alias="F5X7", country="Kenya"),))],
+            [changed(HONEST, retirements=(dataclasses.replace(short_code, alias="F5X7", country="united kingdom"),))],
         ),
         "a_number_in_another_spelling": Lie(
             1,
@@ -210,6 +246,38 @@ def lies_about_statements() -> dict[str, Lie]:
     }
 
 
+def lies_about_names() -> dict[str, Lie]:
+    """The seller hands out an entry without its names, as if a person had been erased, and states others."""
+    erased = (("beneficiary", "erased"),)
+
+    def assigned_to(name: str) -> Certificate:
+        retired = Retirement(in_advance=(("retired_by", "Cheap Tonnes"), ("assigned_on", "2024-05-04")))
+        in_advance = {**dict(retired.in_advance), "assigned_to": name}
+        lines = [{**retired.line, "registry_name": "Acme", "in_advance": in_advance}]
+        return changed(HONEST, names_kept=False, retirements=(retired,), contradiction=(*erased, ("lines", lines)))
+
+    return {
+        "name_that_is_not_logged": Lie(
+            1, "The statement in the log has no names", [changed(HONEST, names_hashed=False)], [HONEST]
+        ),
+        "another_name_than_is_logged": Lie(
+            1,
+            "`beneficiary` is 'Zebra Inc' in the credential, but 'Acme Ltd' in the log",
+            [changed(HONEST, contradiction=(("beneficiary", "Zebra Inc"),))],
+            [HONEST],
+        ),
+        "name_left_out": Lie(
+            3,
+            "`beneficiary` is 'Acme Ltd' in the credential, but nothing shows that the log states it",
+            [changed(HONEST, names_kept=False)],
+            [changed(HONEST, names_kept=False, contradiction=erased)],
+        ),
+        "assigned_name_left_out": Lie(
+            3, "`assigned_to` is 'Zebra Inc' in the credential", [assigned_to("Zebra Inc")], [assigned_to("erased")]
+        ),
+    }
+
+
 def lies_of_several_files() -> dict[str, Lie]:
     same = changed(OTHER, retirements=HONEST.retirements)
     # A unit of two tonnes that two customers share.
@@ -218,6 +286,8 @@ def lies_of_several_files() -> dict[str, Lie]:
     greedy = [shares[0], changed(OTHER, total="0.6", retirements=(Retirement(claimed="0.6"),))]
     spelt = Retirement(18, 19, parcel="par_2", serial=SERIAL.replace("-", "\u2013").lower(), registry="VCS")
     revised = Retirement(19, 20, parcel="par_1", revision=2)
+    renamed = changed(HONEST, beneficiary="Zebra Inc")
+    reopened = changed(HONEST, generation="/2")
     replacing = changed(OTHER, replaces=HONEST.number, retirements=HONEST.retirements)
     return {
         "one_retirement_twice": Lie(1, "a tonne is counted twice", [HONEST, same], [HONEST, OTHER]),
@@ -237,6 +307,16 @@ def lies_of_several_files() -> dict[str, Lie]:
             "has two statements that differ",
             [HONEST, changed(OTHER, number=HONEST.number)],
             [HONEST, HONEST],
+        ),
+        "one_number_two_names": Lie(1, "has two names: 'Acme Ltd' in", [HONEST, renamed], [HONEST, reopened]),
+        "one_number_two_names_in_a_list": Lie(
+            1, "has two names", [listed(HONEST), renamed], [listed(HONEST), changed(reopened, beneficiary="erased")]
+        ),
+        "one_number_two_names_in_two_logs": Lie(
+            1, "has two names", [HONEST, changed(reopened, beneficiary="Zebra Inc")], [HONEST, reopened]
+        ),
+        "one_number_logged_twice": Lie(
+            1, "is issued by two entries", [HONEST, changed(HONEST, cosigned_at=LATER)], [HONEST, HONEST]
         ),
         "revised_after_it_was_stated": Lie(
             1, "was revised in", [HONEST, changed(OTHER, retirements=(revised,))], [HONEST, OTHER]
@@ -269,7 +349,7 @@ def write(folder: Path) -> None:
             (folder / name / kind).mkdir()
             for index, document in enumerate(tell(files)):
                 (folder / name / kind / f"{index}.json").write_text(json.dumps(document))
-        found[name] = {"code": lie.code, "sentence": lie.sentence, "options": list(lie.options)}
+        found[name] = {"code": lie.code, "sentence": lie.sentence}
     (folder / "lies.json").write_text(json.dumps(found))
 
 

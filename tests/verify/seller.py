@@ -20,6 +20,7 @@ from pyhanko.pdf_utils import embed, generic, writer
 from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
 from pyhanko.sign import PdfSignatureMetadata, PdfSigner, SimpleSigner
 from pyhanko.sign.fields import SigSeedSubFilter
+from pyhanko.sign.timestamps import TimeStamper
 from pyhanko_certvalidator.registry import SimpleCertificateStore
 
 from tests.verify.test_merkle import make_tiles, naive_root
@@ -193,13 +194,17 @@ class Seller:
         proof = credential["evidence"][0]["proof"].encode()
         return {"credential.json": json.dumps(credential).encode(), "certificate.tlog-proof": proof}
 
-    def sign_pdf(self, pdf: bytes, field_name: str = "Seller") -> bytes:
+    def sign_pdf(self, pdf: bytes, field_name: str = "Seller", stamper: TimeStamper | None = None) -> bytes:
         key, certificate = self.document_key
         (found,) = load_certs_from_pemder_data(certificate.public_bytes(Encoding.DER))
         private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         signer = SimpleSigner(found, load_private_key_from_pemder_data(private, None), SimpleCertificateStore())  # type: ignore[no-untyped-call]
         metadata = PdfSignatureMetadata(field_name=field_name, subfilter=SigSeedSubFilter.PADES, md_algorithm="sha256")
-        return bytes(PdfSigner(metadata, signer).sign_pdf(IncrementalPdfFileWriter(BytesIO(pdf))).getbuffer())
+        return bytes(
+            PdfSigner(metadata, signer, timestamper=stamper)
+            .sign_pdf(IncrementalPdfFileWriter(BytesIO(pdf)))
+            .getbuffer()
+        )
 
 
 def make_pdf(attachments: dict[str, bytes]) -> bytes:

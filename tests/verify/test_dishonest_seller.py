@@ -34,10 +34,9 @@ def test_he_shares_no_code_with_the_verifier() -> None:
 
 def verify(folder: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]]]:
     files = sorted(str(each) for each in (folder / name / kind).iterdir())
-    options = json.loads((folder / "lies.json").read_text())[name]["options"]
     trust = ["--issuer", str(folder / name / "issuer.json"), "--policy", str(folder / "policy")]
     capsys.readouterr()
-    code = main([*files, *trust, *options, "--json"])
+    code = main([*files, *trust, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 

@@ -34,6 +34,13 @@ def check_evidence(website: Website, capsys: pytest.CaptureFixture[str], *notes:
     assert main([str(path), "--issuer", str(issuer)]) == 1
     shown = capsys.readouterr().out
     assert all(each in shown for each in ("has signed two trees that do not agree", *heads(*notes)))
+    # The seller no longer lists the key: it has to be compared.
+    published = json.loads(issuer.read_text())
+    issuer.with_name("without.json").write_text(json.dumps({**published, "logs": []}))
+    assert main([str(path), "--issuer", str(issuer.with_name("without.json"))]) == 3
+    shown = capsys.readouterr().out
+    assert "has signed two trees that do not agree" in shown
+    assert "compare it with an older issuer file of the seller." in shown
     evidence: dict[str, Any] = json.loads(path.read_text())
     assert evidence == kept[0]["evidence"]
     return evidence

@@ -12,9 +12,12 @@ from tests.verify.dishonest_seller import Certificate, Retirement
 from tests.verify.lies import HONEST, OTHER, changed
 from tests.verify.test_monitor import Website, website
 from tonne_verify.cli import main
+from tonne_verify.issuer import Issuer
 from tonne_verify.monitor import AuditOptions, audit
 from tonne_verify.openings import Opening
+from tonne_verify.policy import Policy
 from tonne_verify.report import Report
+from tonne_verify.verify_file import Trust, verify
 
 __all__ = ["website"]
 THIRD = changed(
@@ -99,6 +102,12 @@ def test_the_conflicts_of_a_whole_log_are_named(website: Website, tmp_path: Path
         THIRD, number=HONEST.number, total="100", retirements=(Retirement(1, 100, "100", "100", parcel="9"),)
     )
     assert len(conflicts(HONEST, long, OTHER)) == 3
+    (renamed,) = conflicts(HONEST, changed(HONEST, beneficiary="Zebra Inc"))
+    assert renamed == (
+        f"Certificate {HONEST.number} has two names: 'Acme Ltd' in entry 0 of {log}, 'Zebra Inc' in entry 2 of {log}."
+    )
+    (again,) = conflicts(HONEST, changed(HONEST, names_kept=False))
+    assert f"{HONEST.number} is issued by two entries of {log}: in entry 0 of {log} and in entry 2 of" in again
     # A retirement that is corrected before a certificate states it is no conflict.
     wrong = Retirement(1, 2, parcel="par_1")
     corrected = changed(HONEST, retirements=(Retirement(revision=2),))
@@ -121,3 +130,18 @@ def test_an_opening_of_the_dishonest_seller_is_well_formed() -> None:
         opening = Opening.from_json(each)
         opening.check()
         assert opening.commitment() == seller.entry(each)
+
+
+def test_a_list_says_that_withdrawals_were_not_checked() -> None:
+    (document,) = seller.tell([seller.Listed((HONEST,))])
+    issuer = Issuer.parse(json.dumps(seller.issuer_file()))
+    policy = Policy.parse(seller.policy().encode(), "policy")
+    for online, code in ((False, 0), (True, 2)):
+        report = verify("openings.json", json.dumps(document).encode(), Trust(issuer, policy, online=online))
+        assert report.exit_code == code
+        assert [each.verdict for each in report.checks if each.name == "status"] == ["not checked"]
+    withdrawn = (("certificate.withdrawn", {"number": HONEST.number}, "2024-06-01T00:00:00Z"),)
+    (document,) = seller.tell([seller.Listed((changed(HONEST, later=withdrawn),))])
+    report = verify("openings.json", json.dumps(document).encode(), Trust(issuer, policy))
+    assert report.exit_code == 1
+    assert "was replaced or withdrawn at 2024-06-01T00:00:00Z" in report.checks[0].sentence

@@ -16,6 +16,7 @@ ALLOWED = {"tonne_verify", "cryptography", "pyhanko", "asn1crypto", "pyhanko_cer
 APART = (
     "serials/",
     "double_sales.py",
+    "disclosures.py",
     "monitor.py",
     "audit_state.py",
     "openings_file.py",

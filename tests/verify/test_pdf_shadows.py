@@ -206,9 +206,9 @@ def test_a_changed_range_of_signed_bytes_is_refused(seller: Seller, prepared: by
     added = len(shadow) - len(signed)
     length = int(found[3])
     # As if everything up to the end were signed: the digest is another one.
-    stretched = found[0].replace(found[3], b"%d" % (length + added))
-    if len(stretched) == len(found[0]):
-        assert "changed after it was signed" in failure(verify(shadow.replace(found[0], stretched, 1), seller))
+    stretched = (b"/ByteRange [0 %s %s %d" % (found[1], found[2], length + added)).ljust(len(found[0]) - 1) + b"]"
+    assert len(stretched) == len(found[0])
+    assert "changed after it was signed" in failure(verify(shadow.replace(found[0], stretched, 1), seller))
     # In the zeros behind the signature, which no digest covers.
     before, after = int(found[1]), int(found[2])
     gap = bytearray(signed)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.verify.seller import NUMBER, SUBJECT, Seller, certificate_facts, make_opening, retirement_facts
+from tests.verify.seller import NAMES, NUMBER, SUBJECT, Seller, certificate_facts, make_opening, retirement_facts
 from tonne_verify.cli import main
 from tonne_verify.errors import NotProven
 from tonne_verify.notes import NoteKey, SignatureType
@@ -131,7 +131,7 @@ def test_a_log_that_the_policy_does_not_list(seller: Seller) -> None:
 def test_a_test_certificate_is_never_proven(seller: Seller) -> None:
     log = {**seller.issuer_json()["logs"][0], "mode": "test"}
     openings = [
-        make_opening("certificate.issued", NUMBER, {**certificate_facts(), "mode": "test"}),
+        make_opening("certificate.issued", NUMBER, {**certificate_facts(), "mode": "test"}, NAMES),
         make_opening("retirement", "par_1", retirement_facts()),
     ]
     for each in openings:

@@ -296,6 +296,9 @@ def retired(first: int, last: int, quantity: str, **changes: str) -> dict[str, s
     return {**stated, "quantity": quantity, **changes}
 
 
+OF_ISOMETRIC = {"registry": "Isometric", "project_id": "F5X7", "serial_range": "ISO-1-BSTORE-GBR-F5X7-2024-1-10"}
+
+
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
@@ -306,8 +309,8 @@ def retired(first: int, last: int, quantity: str, **changes: str) -> dict[str, s
         # Other units: of another batch, of another registry, or in kilograms.
         (retired(51, 150, "100", serial_range=retired(51, 150, "")["serial_range"].replace("9731-", "9732-")), None),
         (retired(1, 1, "100", registry="Somebody", serial_range="9731 51–150"), None),
-        (retired(1, 1, "0.01", registry="Isometric", serial_range="ISO-1-BSTORE-GBR-F5X7-2024-1-10"), None),
-        (retired(1, 1, "10", registry="Isometric", serial_range="ISO-1-BSTORE-GBR-F5X7-2024-1-10"), "has 0.01 t"),
+        (retired(1, 1, "0.01", **OF_ISOMETRIC), None),
+        (retired(1, 1, "10", **OF_ISOMETRIC), "has 0.01 t"),
     ],
 )
 def test_the_verifier_counts_serials_and_finds_overlaps(second: dict[str, str], reason: str | None) -> None:

@@ -207,7 +207,7 @@ def test_the_facts_hold_after_the_name_was_erased(seller: Seller) -> None:
     erased = seller.credential(credentialSubject=_subject(beneficiary="erased"), evidence=[issued, retired])
     report = verify_json(seller, erased)
     assert report.exit_code == 0
-    assert "erased at the person's request" in report.facts[-1]
+    assert "erased at the person's request" in report.facts[-2]
 
 
 def test_a_replaced_or_withdrawn_certificate_does_not_hold(seller: Seller) -> None:

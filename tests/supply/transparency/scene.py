@@ -58,13 +58,19 @@ class LogScene(Shop):
         self.publish = PublishCheckpoints(services.database, clock, services.settings, self.keys)
         self.head = HeadFile(services.settings, mode)
 
-    async def certify(self, *, name: str = "Ada Keller", grams: int = 2_000_000) -> Order:
+    async def certify(
+        self,
+        *,
+        name: str = "Ada Keller",
+        grams: int = 2_000_000,
+        kind: BeneficiaryKind = BeneficiaryKind.PERSON,
+    ) -> Order:
         """An order in the name of a person that is complete, of credits that were retired in advance."""
         if not self._bundle_ids:
             await self.sell("wind", {"A": 1})
             await self.supply("A", 2024, 100, retired=True)
         scope = self.world.ours_live.scope
-        order = await self.buy(scope, grams, "wind", beneficiary=Beneficiary(name, BeneficiaryKind.PERSON))
+        order = await self.buy(scope, grams, "wind", beneficiary=Beneficiary(name, kind))
         await self.work()
         return order
 

@@ -11,9 +11,12 @@ from tests.support.postgres import undone
 from tests.support.world import TESTER
 from tonne.apps.privacy.erase_person import erase_person
 from tonne.apps.privacy.model import Search, parse_person
+from tonne.platform.db.invariant import find_violations
 from tonne.platform.db.json_compression import JsonDictionary, decompress_json
 from tonne.platform.values.erased import ERASED
+from tonne.selling.orders.model import BeneficiaryKind
 from tonne.selling.orders.queue import lock_order
+from tonne.supply.certificates.proofs import log_invariants
 from tonne.supply.certificates.proofs.read_proofs import find_evidence
 from tonne.supply.certificates.reissue_certificate import reissue_certificate, withdraw_certificate
 from tonne_verify.canonical import canonical_json
@@ -117,3 +120,36 @@ async def test_erasing_a_person_leaves_the_facts_provable_and_the_name_closed(sc
     with pytest.raises(NotProven):
         guess.check()
     await scene.check_invariants()
+
+
+async def test_the_name_of_an_organisation_stays_provable_when_a_reason_is_erased(scene: LogScene) -> None:
+    order = await scene.certify(name="Keller Ltd", kind=BeneficiaryKind.ORGANISATION)
+    async with scene.database.transaction() as tx:
+        await tx.execute("UPDATE orders SET email = 'ada@example.com' WHERE id = $1", order.id)
+        locked = await lock_order(tx, order.scope, order.id)
+        assert locked is not None
+        await withdraw_certificate(tx, locked, reason="Asked for by ada@example.com.", by=TESTER.at(scene.clock()))
+    await scene.publish_all()
+    async with scene.database.connection() as connection:
+        await erase_person(connection, Search(parse_person("ada@example.com")), actor=TESTER, clock=scene.clock)
+    issued, withdrawn = [each for each in (await scene.prove(order)).all if each["statement"]["kind"] != "retirement"]
+    assert issued["names"]["beneficiary"] == "Keller Ltd"
+    assert withdrawn["names"] is None
+    assert withdrawn["statement"]["names"] is not None
+
+
+async def test_a_retirement_says_how_serials_name_its_project(scene: LogScene) -> None:
+    order = await scene.certify()
+    name_project = (
+        "UPDATE projects SET details = jsonb_set(details, '{serial_project}', to_jsonb($1::text)) WHERE mode = 'live'"
+    )
+    async with scene.database.transaction() as tx:
+        await tx.execute(name_project, "F5X7")
+    await scene.publish_all()
+    stated = [each["statement"] for each in (await scene.prove(order)).all]
+    (retired,) = [each["facts"] for each in stated if each["kind"] == "retirement"]
+    assert retired["serial_project"] == "F5X7"
+    # The catalogue may correct it: what was logged stays as it is.
+    async with scene.database.transaction() as tx:
+        await tx.execute(name_project, "F5X8")
+        assert await find_violations(tx, log_invariants.INVARIANTS) == {}

@@ -36,4 +36,9 @@ async def test_there_is_an_opening_for_each_published_entry(scene: LogScene, tmp
     other = tmp_path / "other.jsonl"
     other.write_text("".join(f"{line}\n" for line in disclosed).replace('"origin":"', '"origin":"other.'))
     found = find_double_sales([str(index), str(other)])
-    assert (found.exit_code, len(found.checks)) == (1, len(disclosed))
+    # Files alone prove nothing: the logs were not compared.
+    assert (found.exit_code, len(found.checks)) == (3, len(disclosed))
+    registry = json.loads(disclosed[0])["statement"]["facts"]["registry"]
+    for named, count in ((registry, len(disclosed)), (registry.upper(), len(disclosed)), ("Somebody", 0)):
+        operator.does("log", "openings", "live", str(index), "--registry", named)
+        assert len(index.read_text(encoding="utf-8").splitlines()) == count, named

@@ -1,12 +1,13 @@
 """Do credential, statements and retirements say the same?"""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from tonne_verify.errors import NotProven
-from tonne_verify.openings import Opening
+from tonne_verify.openings import ERASED, Opening
+from tonne_verify.serials.facts import is_other_country, is_project
 from tonne_verify.serials.parse import has_grammar, parse
 from tonne_verify.serials.units import TONNE_GRAMS, SerialError, UnitRange
 
@@ -51,6 +52,8 @@ def check_agreement(document: Json, issued: Opening) -> None:
     if issued.statement["subject"] != facts["number"] or issued.statement["mode"] != facts["mode"]:
         raise NotProven("The statement in the log contradicts itself.")
     _compare(facts, subject, "")
+    if issued.statement["names"] is None:
+        raise NotProven("The statement in the log has no names: nothing shows for whom the certificate is.")
     if issued.names is not None:
         _compare_names(issued.names, subject)
 
@@ -84,16 +87,37 @@ def _check_nothing_more(stated: Any, facts: Any, place: str) -> None:
 
 
 def _compare_names(names: Json, subject: Json) -> None:
-    replaces = subject.get("replaces") or {}
-    pairs = [("beneficiary", names.get("beneficiary"), subject.get("beneficiary"))]
-    pairs.append(("the reason", names.get("reason"), replaces.get("reason")))
-    for of_log, line in zip(names.get("lines") or (), subject["lines"], strict=False):
-        in_advance = line.get("in_advance") or {}
-        pairs.append(("registry_name", of_log.get("registry_name"), line.get("registry_name")))
-        pairs.append(("assigned_to", of_log.get("assigned_to"), in_advance.get("assigned_to")))
-    for place, in_log, stated in pairs:
+    logged, said = logged_names(names), list(_names(subject))
+    if len(logged) != len(said):
+        raise NotProven("The statement in the log does not have the names of all lines.")
+    for (place, in_log), (_, stated) in zip(logged, said, strict=True):
         if stated is not None and in_log != stated:
             raise NotProven(f"`{place}` is {stated!r} in the credential, but {in_log!r} in the log.")
+
+
+def logged_names(names: Json) -> list[tuple[str, Any]]:
+    """The names of a statement, each with what it is the name of."""
+    lines = names.get("lines")
+    if not isinstance(lines, list) or not all(isinstance(each, dict) for each in lines):
+        raise NotProven("The statement in the log does not have the names of all lines.")
+    return list(_names({**names, "replaces": names, "lines": [{**each, "in_advance": each} for each in lines]}))
+
+
+def _names(subject: Json) -> Iterator[tuple[str, Any]]:
+    yield "beneficiary", subject.get("beneficiary")
+    yield "reason", _object(subject.get("replaces")).get("reason")
+    for line in subject["lines"]:
+        yield "registry_name", line.get("registry_name")
+        yield "assigned_to", _object(line.get("in_advance")).get("assigned_to")
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def names_without_proof(subject: Json) -> list[tuple[str, Any]]:
+    """What the credential says although the names in the log were erased."""
+    return [(place, stated) for place, stated in _names(subject) if stated not in (None, ERASED)]
 
 
 def check_quantities(subject: Json, retirements: Sequence[Json]) -> list[str]:
@@ -106,7 +130,8 @@ def check_quantities(subject: Json, retirements: Sequence[Json]) -> list[str]:
     if sum(grams(line.get("quantity")) for line in lines) != grams(subject["total_quantity"]):
         raise NotProven("The lines of the certificate do not add up to its quantity.")
     left = {key_of(facts): grams(facts.get("quantity")) for facts in retirements}
-    uncounted = _check_units({key_of(facts): facts for facts in retirements}.values())
+    by_key = {key_of(facts): facts for facts in retirements}
+    uncounted = _check_units(by_key.values())
     for line in lines:
         serials = line.get("serial_range")
         if key_of(line) not in left:
@@ -114,6 +139,7 @@ def check_quantities(subject: Json, retirements: Sequence[Json]) -> list[str]:
         left[key_of(line)] -= grams(line["quantity"])
         if left[key_of(line)] < 0:
             raise NotProven(f"The certificate counts more tonnes of {serials} than were retired.")
+        units_of({**by_key[key_of(line)], "country": line.get("country")})
     return uncounted
 
 
@@ -155,6 +181,11 @@ def units_of(facts: Json) -> UnitRange | None:
     if units.vintage is not None and not str(units.vintage[0].year) <= vintage <= str(units.vintage[1].year):
         years = " to ".join(dict.fromkeys(str(day.year) for day in units.vintage))
         raise NotProven(f"The serial {serial} is of {years}, not of the vintage {vintage} that is stated.")
+    project, country, alias = (facts.get(name) for name in ("project_id", "country", "serial_project"))
+    if units.project_id is not None and not is_project(units.project_id, str(project), alias and str(alias)):
+        raise NotProven(f"The serial {serial} is of project {units.project_id}, not of {project}, which is stated.")
+    if units.country is not None and country is not None and is_other_country(units.country, str(country)):
+        raise NotProven(f"The serial {serial} is of the country {units.country}, not of {country}, which is stated.")
     return units
 
 

@@ -153,7 +153,8 @@ def _monitor(given: Sequence[str]) -> ExitCode:
         "logs",
         metavar="LOG",
         nargs="+",
-        help="the retirements of a log, a file or an address: what `tonne log openings --retirements` writes",
+        help="a seller's website or one log of it, such as https://HOST/log: its issuer file says what it discloses. Or"
+        " a file: what `tonne log openings --retirements` writes",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     options = parser.parse_args(given)

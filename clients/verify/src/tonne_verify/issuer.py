@@ -67,6 +67,8 @@ class IssuerLog:
     witnesses: tuple[VerifierKey, ...]
     closed: str | None
     final: str | None = None
+    # Where the seller discloses retirements.
+    retirements: str | None = None
 
     def open_checkpoint(self, note: str, witnesses: Iterable[VerifierKey] = ()) -> Note:
         """Raises NotProven unless the log has signed it, or it is the last one of the closed log.
@@ -170,6 +172,7 @@ def _log(value: dict[str, Any], ignored: list[str]) -> IssuerLog:
         _readable(value.get("witnesses", ()), VerifierKey.parse, ignored),
         value.get("closed"),
         value.get("final"),
+        value.get("retirements"),
     )
 
 

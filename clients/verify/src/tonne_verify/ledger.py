@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tonne_verify.agreement import check_shape, grams, key_of, show_tonnes, units_of
+from tonne_verify.agreement import check_shape, grams, key_of, logged_names, show_tonnes, units_of
 from tonne_verify.errors import NotProven
 from tonne_verify.evidence import ProvenEntry
-from tonne_verify.openings import Opening, StatementKind
+from tonne_verify.openings import ERASED, Opening, StatementKind
 from tonne_verify.serials.units import UnitRange
 
 Json = Mapping[str, Any]
@@ -25,6 +25,10 @@ class Claim:
     place: str
     subject: str
     facts: Json
+    # Which entry of which log.
+    origin: str
+    position: int
+    names: Json | None = None
 
     @property
     def revision(self) -> int:
@@ -34,6 +38,13 @@ class Claim:
     @property
     def name(self) -> str:
         return f"{self.subject} ({self.place})"
+
+    @property
+    def known_names(self) -> list[Any]:
+        """For whom the certificate is. Empty if it was erased; a log that was reopened since then states `erased`."""
+        if self.names is None or self.names.get("beneficiary") in (None, ERASED):
+            return []
+        return [name for place, name in logged_names(self.names) if place != "reason"]
 
 
 @dataclass(slots=True)
@@ -47,26 +58,27 @@ class Ledger:
     retirements: dict[str, list[Claim]] = field(default_factory=dict)
     # By the number of a certificate, why it does not count any more.
     ended: dict[str, str] = field(default_factory=dict)
-    beneficiaries: dict[str, str] = field(default_factory=dict)
+    # By the number of a certificate, the statement that says for whom it is, and by the log, the entry that issued it.
+    named: dict[str, Claim] = field(default_factory=dict)
+    issued: dict[tuple[str, str], Claim] = field(default_factory=dict)
 
     def add_entry(self, place: str, entry: ProvenEntry) -> None:
-        self.add(place, entry.opening)
+        self.add(place, entry.opening, entry.log.origin, entry.index)
 
-    def add(self, place: str, opening: Opening) -> None:
+    def add(self, place: str, opening: Opening, origin: str, position: int) -> None:
         statement = opening.statement
-        claim = Claim(place, str(statement["subject"]), statement["facts"])
-        beneficiary = (opening.names or {}).get("beneficiary")
+        claim = Claim(place, str(statement["subject"]), statement["facts"], origin, position, opening.names)
         try:
-            self._add(StatementKind(statement["kind"]), claim, beneficiary if isinstance(beneficiary, str) else None)
+            self._add(StatementKind(statement["kind"]), claim)
         except NotProven as error:
             self.conflicts.append(f"{claim.name}: {error}")
 
-    def _add(self, kind: StatementKind, claim: Claim, beneficiary: str | None) -> None:
+    def _add(self, kind: StatementKind, claim: Claim) -> None:
         match kind:
             case StatementKind.RETIREMENT:
                 self._add_retirement(claim)
             case StatementKind.ISSUED:
-                self._add_certificate(claim, beneficiary)
+                self._add_certificate(claim)
             case StatementKind.REPLACED:
                 self.ended.setdefault(claim.subject, f"replaced by {claim.facts.get('replaced_by')}")
             case StatementKind.WITHDRAWN:
@@ -75,7 +87,7 @@ class Ledger:
     def _add_retirement(self, claim: Claim) -> None:
         grams(claim.facts.get("quantity"))
         known = self.retirements.setdefault(claim.subject, [])
-        if any(dict(each.facts) == dict(claim.facts) for each in known):
+        if any(_without_alias(each.facts) == _without_alias(claim.facts) for each in known):
             return
         same = next((each for each in known if each.revision == claim.revision), None)
         if same is not None:
@@ -85,17 +97,28 @@ class Ledger:
         known.append(claim)
         known.sort(key=lambda each: each.revision)
 
-    def _add_certificate(self, claim: Claim, beneficiary: str | None) -> None:
+    def _add_certificate(self, claim: Claim) -> None:
         quantities = [line.get("quantity") for line in check_shape(claim.facts)["lines"]]
         for quantity in (claim.facts.get("total_quantity"), *quantities):
             grams(quantity)
         known = self.certificates.setdefault(claim.subject, claim)
+        issued = self.issued.setdefault((claim.origin, claim.subject), claim)
+        named = self.named.setdefault(claim.subject, claim) if claim.known_names else claim
+        names = zip(named.known_names, claim.known_names, strict=False)
+        one, other = next((each for each in names if each[0] != each[1]), (None, None))
         if dict(known.facts) != dict(claim.facts):
             self.conflicts.append(
                 f"Certificate {claim.subject} has two statements that differ: in {known.place} and in {claim.place}."
             )
-        if beneficiary is not None:
-            self.beneficiaries.setdefault(claim.subject, beneficiary)
+        elif one != other:
+            self.conflicts.append(
+                f"Certificate {claim.subject} has two names: {one!r} in {named.place}, {other!r} in {claim.place}."
+            )
+        elif issued.position != claim.position:
+            self.conflicts.append(
+                f"Certificate {claim.subject} is issued by two entries of {claim.origin}: in {issued.place} and in"
+                f" {claim.place}."
+            )
         replaces = claim.facts.get("replaces")
         if isinstance(replaces, dict):
             ended = f"replaced by {claim.subject} on {str(claim.facts.get('issued_at'))[:10]}"
@@ -186,9 +209,15 @@ class Ledger:
         """The tonnes of each organisation, in words."""
         sums: dict[str, list[int]] = {}
         for claim in self.counted:
-            name = self.beneficiaries.get(claim.subject, "without a name")
+            named = self.named.get(claim.subject)
+            name = "without a name" if named is None else str(named.known_names[0])
             sums.setdefault(name, []).append(grams(claim.facts.get("total_quantity")))
         return [
             f"{name}: {show_tonnes(sum(each))} t CO2e, certificates: {len(each)}."
             for name, each in sorted(sums.items())
         ]
+
+
+def _without_alias(facts: Json) -> Json:
+    """A seller may correct how the serials name the project."""
+    return {name: each for name, each in facts.items() if name != "serial_project"}

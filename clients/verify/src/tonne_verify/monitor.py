@@ -51,6 +51,10 @@ def audit(url: str, options: AuditOptions) -> Report:
         _Audit(report, state, _choose(url, _read_issuer(url, options)), options, policy).run()
         for origin, log in openings.logs.items():
             _explain_entries(report, state.logs.get(origin), origin, log)
+        for origin, seen in state.logs.items() if options.openings is not None else ():
+            # A file that is empty, or leaves out a whole log of its mode.
+            if origin not in openings.logs and (seen.mode in openings.ledgers or not openings.ledgers):
+                _explain_entries(report, seen, origin, LogOpenings())
         for mode, ledger in openings.ledgers.items():
             _count(report, mode, ledger)
         state.save(options.state)
@@ -64,7 +68,15 @@ def _explain_entries(report: Report, seen: SeenLog | None, origin: str, openings
     if seen is None:
         report.add(name, Verdict.NOT_CHECKED, "This log was not audited.")
         return
-    report.attempt(name, lambda: check_openings(LogReader(seen.url), seen.head, openings), str)
+    try:
+        sentence, is_complete = check_openings(LogReader(seen.url), seen.head, openings)
+    except NotFetched as error:
+        report.add(name, Verdict.NOT_CHECKED, str(error))
+        report.incomplete = True
+    except NotProven as error:
+        report.add(name, Verdict.FAILS, str(error))
+    else:
+        report.add(name, Verdict.HOLDS if is_complete else Verdict.NOT_PROVEN, sentence)
 
 
 def _count(report: Report, mode: str, ledger: Ledger) -> None:

@@ -16,6 +16,8 @@ from tonne_verify.errors import NotProven
 
 STATEMENT_FORMAT = "tonne-statement/1"
 SALT_SIZE = 32
+# In the place of the name of a person whose data was erased.
+ERASED = "erased"
 STATEMENT_KEYS = {"format", "kind", "mode", "subject", "at", "facts", "names"}
 
 

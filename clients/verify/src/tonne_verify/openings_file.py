@@ -60,11 +60,11 @@ def _add(found: OpeningsFile, line: bytes) -> None:
     log.entries[position] = opening.commitment()
     log.kinds[opening.statement["kind"]] += 1
     ledger = found.ledgers.setdefault(str(opening.statement["mode"]), Ledger(has_all=True))
-    ledger.add(f"entry {position} of {origin}", opening)
+    ledger.add(f"entry {position} of {origin}", opening, origin, position)
 
 
-def check_openings(reader: LogReader, head: Checkpoint, openings: LogOpenings) -> str:
-    """Returns what was checked, in words. Raises NotProven."""
+def check_openings(reader: LogReader, head: Checkpoint, openings: LogOpenings) -> tuple[str, bool]:
+    """Returns what was checked, in words, and whether the file explains all entries. Raises NotProven."""
     tree, newest = Range(), max(openings.entries, default=-1)
     if newest >= head.size:
         raise NotProven(f"The file opens entry {newest}, but the log has {head.size} entries.")
@@ -75,20 +75,18 @@ def check_openings(reader: LogReader, head: Checkpoint, openings: LogOpenings) -
         if stated is not None and stated != entry:
             raise NotProven(f"Entry {position} states something else than the file.")
         # Entry 0 of a reopened log is a checkpoint, which explains itself.
-        if stated is None and position <= newest and len(entry) == 32:
+        if stated is None and len(entry) == 32:
             unexplained.append(position)
     if tree.root() != head.root:
         raise NotProven("The entries changed during the audit. Try again.")
-    if unexplained:
+    if unexplained and unexplained[0] < newest:
         raise NotProven(
             f"The file does not explain {len(unexplained)} entries. The first one is entry {unexplained[0]}."
         )
-    return f"The file explains all entries up to {newest}: {_count(openings.kinds)}." + _rest(head.size - newest - 1)
+    if not unexplained:
+        return f"The file explains all entries up to {head.size - 1}: {_count(openings.kinds)}.", True
+    return f"The file does not explain the last {len(unexplained)} of {head.size} entries: get a new file.", False
 
 
 def _count(kinds: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-
-
-def _rest(newer: int) -> str:
-    return f" {newer} entries are newer than the file." if newer else ""

@@ -87,8 +87,11 @@ def _check_certificate(listed: Any, issuer: Issuer, policy: Policy) -> _Listed:
     issued, *others = [check_evidence(each, issuer, policy) for each in evidence]
     if issued.kind is not StatementKind.ISSUED or issued.subject != listed.get("number"):
         raise NotProven(f"The evidence of {listed.get('number')!r} is that of another certificate.")
-    if any(each.kind is not StatementKind.RETIREMENT for each in others):
-        raise NotProven(f"Certificate {issued.subject} was replaced or withdrawn.")
+    for each in others:
+        if each.kind is not StatementKind.RETIREMENT:
+            raise NotProven(
+                f"Certificate {issued.subject} was replaced or withdrawn at {each.opening.statement['at']}."
+            )
     return _Listed(issued, others)
 
 

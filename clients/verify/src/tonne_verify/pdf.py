@@ -1,11 +1,11 @@
 """The signature of a PDF (PAdES), checked with pyHanko, and the files that are attached to it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 from asn1crypto import cms
 from cryptography import x509
@@ -23,7 +23,9 @@ from tonne_verify.der import check_der
 from tonne_verify.errors import NotProven
 from tonne_verify.issuer import DocumentCertificate, Issuer
 from tonne_verify.pdf_updates import ADDED, find_signature, signed_part
+from tonne_verify.times import Signing
 
+Result = TypeVar("Result")
 MAX_PDF_SIZE = 50_000_000
 MAX_ATTACHMENTS = 20
 MAX_ATTACHMENT_SIZE = 5_000_000
@@ -36,9 +38,7 @@ SHA_256_WITH_RSA = bytes.fromhex("300d06092a864886f70d01010b0500")
 @dataclass(frozen=True, slots=True)
 class PdfSignature:
     signer: str
-    signed_at: datetime
-    # By a time-stamp authority, whose certificate was not checked.
-    stamped_at: datetime | None = None
+    signing: Signing
 
 
 def check_pdf(data: bytes, issuer: Issuer) -> PdfSignature:
@@ -48,14 +48,18 @@ def check_pdf(data: bytes, issuer: Issuer) -> PdfSignature:
     """
     if len(data) > MAX_PDF_SIZE:
         raise NotProven(f"The file is larger than {MAX_PDF_SIZE // 1_000_000} MB. Certificates are not.")
+    return _read("The PDF or its signature is damaged", lambda: _check(data, issuer))
+
+
+def _read(problem: str, read: Callable[[], Result]) -> Result:
+    """In a thread: pyHanko starts an event loop, which the thread of the caller may have already."""
     try:
-        # pyHanko starts an event loop, which the thread of the caller may have already.
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(_check, data, issuer).result()
+            return pool.submit(read).result()
     except NotProven:
         raise
     except Exception as error:  # pyHanko raises errors of many kinds for damaged files
-        raise NotProven(f"The PDF or its signature is damaged ({error}).") from error
+        raise NotProven(f"{problem} ({error}).") from error
 
 
 def _check(data: bytes, issuer: Issuer) -> PdfSignature:
@@ -88,9 +92,10 @@ def _check(data: bytes, issuer: Issuer) -> PdfSignature:
         raise NotProven("The PDF was changed after it was signed.")
     if not (status.valid and status.trusted):
         raise NotProven("The signature is wrong: it was not made with the key of its certificate.")
+    name, key_since = certificate.subject.rfc4514_string(), listed.period.since or certificate.not_valid_before_utc
     stamp = status.timestamp_validity
     if stamp is None:
-        return PdfSignature(certificate.subject.rfc4514_string(), signed_at)
+        return PdfSignature(name, Signing(signed_at, key_since))
     if not (stamp.intact and stamp.valid):
         raise NotProven("The time stamp of the signature is wrong.")
     stamped_at = stamp.timestamp.astimezone(UTC)
@@ -98,7 +103,7 @@ def _check(data: bytes, issuer: Issuer) -> PdfSignature:
         raise NotProven(
             f"The signature is dated {signed_at:%Y-%m-%d}, but was stamped on {stamped_at:%Y-%m-%d} already."
         )
-    return PdfSignature(certificate.subject.rfc4514_string(), signed_at, stamped_at)
+    return PdfSignature(name, Signing(signed_at, key_since, stamped_at))
 
 
 def _check_coverage(data: bytes, signature: EmbeddedPdfSignature) -> None:
@@ -172,12 +177,7 @@ def read_attachments(data: bytes) -> dict[str, bytes]:
 
     Call it after `check_pdf`: a file from elsewhere could expand without limit.
     """
-    try:
-        return _read_attachments(signed_part(data))
-    except NotProven:
-        raise
-    except Exception as error:  # as above
-        raise NotProven(f"The attachments of the PDF cannot be read ({error}).") from error
+    return _read("The attachments of the PDF cannot be read", lambda: _read_attachments(signed_part(data)))
 
 
 def _read_attachments(data: bytes) -> dict[str, bytes]:

@@ -36,6 +36,7 @@ AUDIT_RESULTS = Results(
 MONITOR_RESULTS = Results(
     holds="Nothing was found twice. What a seller does not disclose is not compared.",
     fails="Ask the sellers for the certificates, and check them together: `tonne-verify FILES --issuer …`.",
+    not_proven="Not proven: {names}. Compare with the logs: give the addresses of the sellers.",
 )
 
 

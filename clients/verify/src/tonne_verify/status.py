@@ -25,8 +25,11 @@ class CredentialState(IntEnum):
     WITHDRAWN = 2
 
 
-def fetch_state(document: Mapping[str, Any], issuer: Issuer) -> CredentialState:
-    """Raises NotProven if the list cannot be fetched, is not signed by the issuer, or is out of date."""
+def fetch_state(document: Mapping[str, Any], issuer: Issuer) -> tuple[CredentialState, datetime]:
+    """And when the list was signed.
+
+    Raises NotProven if the list cannot be fetched, is not signed by the issuer, or is out of date.
+    """
     found = document.get("credentialStatus")
     entries = [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict)]
     # The other purpose, `revocation`, says less.
@@ -41,7 +44,7 @@ def fetch_state(document: Mapping[str, Any], issuer: Issuer) -> CredentialState:
     return read_state(read_json(fetch(url)), url, int(index), issuer)
 
 
-def read_state(listed: Any, url: str, index: int, issuer: Issuer) -> CredentialState:
+def read_state(listed: Any, url: str, index: int, issuer: Issuer) -> tuple[CredentialState, datetime]:
     if not isinstance(listed, dict) or listed.get("id") != url:
         raise NotProven(f"{url} does not answer with the status list.")
     signature = check_credential(listed, issuer.credential_public_keys())
@@ -58,7 +61,7 @@ def read_state(listed: Any, url: str, index: int, issuer: Issuer) -> CredentialS
     value = bits[start // 8] >> (8 - STATUS_BITS - start % 8) & ((1 << STATUS_BITS) - 1)
     if value not in set(CredentialState):
         raise NotProven(f"The status {value} of the certificate is not known to this verifier.")
-    return CredentialState(value)
+    return CredentialState(value), signature.created
 
 
 def decode_list(encoded: str) -> bytes:

@@ -14,7 +14,7 @@ from tonne_verify.evidence import ProvenEntry
 from tonne_verify.openings import StatementKind
 from tonne_verify.policy import NONE, Policy
 from tonne_verify.report import Verdict
-from tonne_verify.times import parse_time
+from tonne_verify.times import Signing, parse_time
 
 MAX_DELAY = timedelta(hours=48)
 # Time zones, and clocks that differ.
@@ -22,20 +22,20 @@ ONE_DAY = timedelta(days=1)
 
 
 def check_times(
-    entries: Sequence[ProvenEntry], policy: Policy, max_delay: timedelta, stamped_at: datetime | None = None
+    entries: Sequence[ProvenEntry], policy: Policy, max_delay: timedelta, signing: Signing | None = None
 ) -> tuple[Verdict, str]:
     """Of one certificate, whose own entry is the first, with its retirements."""
     try:
-        return _compare_times(entries, policy, max_delay, stamped_at)
+        return _compare_times(entries, policy, max_delay, signing)
     except NotProven as error:
         return Verdict.FAILS, str(error)
 
 
 def _compare_times(
-    entries: Sequence[ProvenEntry], policy: Policy, max_delay: timedelta, stamped_at: datetime | None
+    entries: Sequence[ProvenEntry], policy: Policy, max_delay: timedelta, signing: Signing | None
 ) -> tuple[Verdict, str]:
     """Raises NotProven if the times contradict each other."""
-    issued = entries[0]
+    issued, stamped_at = entries[0], None if signing is None else signing.stamped_at
     claimed = parse_time(issued.facts.get("issued_at"))
     retirements = [each for each in entries if each.kind is StatementKind.RETIREMENT]
     _check_retirements([*check_shape(issued.facts)["lines"], *(each.facts for each in retirements)], claimed)
@@ -50,10 +50,29 @@ def _compare_times(
     late = logged if proven is None else max(logged, proven)
     if late > claimed + max_delay:
         return Verdict.NOT_PROVEN, f"It claims {_show(claimed)}, and is proven since {_show(late)} only."
+    # The file may have been made long after the entry, but its signature must not be dated back either.
+    if signing is not None and stamped_at is not None and stamped_at > signing.signed_at + max_delay:
+        sentence = f"Its signature is dated {_show(signing.signed_at)}, and is proven since {_show(stamped_at)} only."
+        return Verdict.NOT_PROVEN, sentence
     if is_confirmed and proven is not None:
         return Verdict.HOLDS, f"It claims {_show(claimed)}, and was cosigned by {_show(proven)}."
     stamp = "" if proven is None else f" It was stamped at {_show(proven)}, by an authority that was not checked."
     return Verdict.NOT_CHECKED, f"It claims {_show(claimed)}. No witness confirms since when it exists.{stamp}"
+
+
+def describe_times(entries: Sequence[ProvenEntry], policy: Policy, signing: Signing) -> str:
+    """What happened when, in order. The certificate's own entry is the first."""
+    retired = [date.fromisoformat(str(line["retired_on"])) for line in check_shape(entries[0].facts)["lines"]]
+    times = [
+        ("key since", signing.key_since),
+        ("signed", signing.signed_at),
+        ("stamped", signing.stamped_at),
+        ("logged", parse_time(entries[0].opening.statement["at"])),
+        ("cosigned", _cosigned_at(entries[0], policy)),
+    ]
+    found = [(at, f"{word} {_show(at)}") for word, at in times if at is not None]
+    found += [(datetime.combine(day, datetime.min.time(), UTC), f"retired {day}") for day in set(retired)]
+    return f"In order: {', '.join(words for _, words in sorted(found))}."
 
 
 def _cosigned_at(entry: ProvenEntry, policy: Policy) -> datetime | None:

@@ -1,17 +1,18 @@
 """Verifies a certificate (a PDF with its attachments, or a verifiable credential), or a list of openings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
-from tonne_verify.agreement import check_agreement, check_quantities, check_shape
+from tonne_verify.agreement import check_agreement, check_quantities, check_shape, names_without_proof
 from tonne_verify.canonical import read_json
 from tonne_verify.credentials import check_credential
 from tonne_verify.errors import NotProven
 from tonne_verify.evidence import ProvenEntry, check_evidence
 from tonne_verify.forks import FORK_FORMAT, check_fork
 from tonne_verify.issuer import ISSUER_FORMAT, Issuer
+from tonne_verify.notes import VerifierKey
 from tonne_verify.openings import StatementKind
 from tonne_verify.openings_list import read_openings, verify_openings
 from tonne_verify.pdf import check_pdf, read_attachments
@@ -20,7 +21,8 @@ from tonne_verify.policy_check import TEST_MODE, add_conflicts, add_uncounted, c
 from tonne_verify.proofs import HEADER
 from tonne_verify.report import Report, Verdict
 from tonne_verify.status import CredentialState, fetch_state
-from tonne_verify.timeline import MAX_DELAY, check_times
+from tonne_verify.timeline import MAX_DELAY, check_times, describe_times
+from tonne_verify.times import Signing
 from tonne_verify.vocabulary import check_context
 
 CREDENTIAL_FILE = "credential.json"
@@ -31,6 +33,11 @@ NO_PROOF = (
     " do not accept it."
 )
 NO_CREDENTIAL = "No credential is attached. Only certificates have one, and only after the log covers them."
+STATUS_OF_LIST = (
+    "The list does not say whether certificates in it were replaced or withdrawn, also not with --online: verify the"
+    " PDF of each."
+)
+COMPARE_KEY = "compare it with an older issuer file of the seller."
 CHANGES = {StatementKind.REPLACED, StatementKind.WITHDRAWN}
 
 Json = Mapping[str, Any]
@@ -49,10 +56,10 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What a PDF has besides the credential."""
+    """What a PDF has besides the credential. `signing` is that of the credential if there is no PDF."""
 
     proof: bytes | None = None
-    stamped_at: datetime | None = None
+    signing: Signing | None = None
 
 
 def verify_file(name: str, data: bytes, issuer: Issuer, policy: Policy | None = None) -> Report:
@@ -70,10 +77,11 @@ def verify(name: str, data: bytes, trust: Trust) -> Report:
         if data.startswith(b"%PDF-"):
             _verify_pdf(report, data, trust)
         elif (fork := _read_fork(data)) is not None:
-            keys = [key for log in issuer.logs if log.origin == fork.get("origin") for key in log.keys]
-            report.add("log", Verdict.FAILS, check_fork(fork, keys))
+            _verify_fork(report, fork, issuer)
         elif (openings := read_openings(data)) is not None:
             verify_openings(report, openings, issuer, trust.policy, trust.max_delay)
+            report.add("status", Verdict.NOT_CHECKED, STATUS_OF_LIST)
+            report.incomplete = report.incomplete or trust.online
         else:
             _verify_credential(report, _read_credential(data), trust, Attached())
     except NotProven as error:
@@ -88,13 +96,28 @@ def _read_fork(data: bytes) -> Json | None:
     return document if isinstance(document, dict) and document.get("format") == FORK_FORMAT else None
 
 
+def _verify_fork(report: Report, fork: Json, issuer: Issuer) -> None:
+    """Raises NotProven if it is none."""
+    keys = [key for log in issuer.logs if log.origin == fork.get("origin") for key in log.keys]
+    try:
+        report.add("log", Verdict.FAILS, check_fork(fork, keys))
+    except NotProven:
+        # The seller may no longer list the key that has signed both heads.
+        named = fork.get("keys")
+        own = [VerifierKey.parse(each) for each in (named if isinstance(named, list) else ()) if isinstance(each, str)]
+        if not own or all(key in keys for key in own):
+            raise
+        sentence = f"{check_fork(fork, own)} Your issuer file does not list the key {own[0].vkey}: {COMPARE_KEY}"
+        report.add("log", Verdict.NOT_PROVEN, sentence)
+
+
 def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
     signature = report.attempt(
         "signature",
         lambda: check_pdf(data, trust.issuer),
         lambda found: (
-            f"Signed by {found.signer} on {found.signed_at:%Y-%m-%d}"
-            + (f", stamped on {found.stamped_at:%Y-%m-%d}" if found.stamped_at else "")
+            f"Signed by {found.signer} on {found.signing.signed_at:%Y-%m-%d}"
+            + (f", stamped on {found.signing.stamped_at:%Y-%m-%d}" if found.signing.stamped_at else "")
             + ". The file is complete and was not changed since."
         ),
     )
@@ -108,7 +131,7 @@ def _verify_pdf(report: Report, data: bytes, trust: Trust) -> None:
     report.add("pages", Verdict.NOT_CHECKED, "The pages of the PDF are not read: compare them with the lines above.")
     proof = attached.get(PROOF_FILE)
     document = _read_credential(attached[CREDENTIAL_FILE])
-    _verify_credential(report, document, trust, Attached(proof, signature.stamped_at))
+    _verify_credential(report, document, trust, Attached(proof, signature.signing))
 
 
 def _read_credential(data: bytes) -> Json:
@@ -133,19 +156,20 @@ class _Signed:
     """What the signature of a credential says."""
 
     subject: Json
-    day: str
+    signing: Signing
 
 
 def _check_signature(document: Json, issuer: Issuer) -> _Signed:
     signature = check_credential(document, issuer.credential_public_keys())
-    issuer.credential_key(signature.verification_method).period.check(signature.created)
+    period = issuer.credential_key(signature.verification_method).period
+    period.check(signature.created)
     check_context(document)
     named = document.get("issuer")
     if (named.get("id") if isinstance(named, dict) else named) != issuer.id:
         raise NotProven(f"The credential names another issuer than {issuer.id}.")
     if CERTIFICATE_TYPE not in (document.get("type") or ()):
         raise NotProven("The credential is not that of a certificate.")
-    return _Signed(check_shape(document["credentialSubject"]), f"{signature.created:%Y-%m-%d}")
+    return _Signed(check_shape(document["credentialSubject"]), Signing(signature.created, period.since))
 
 
 def _verify_credential(report: Report, document: Json, trust: Trust, attached: Attached) -> None:
@@ -153,7 +177,7 @@ def _verify_credential(report: Report, document: Json, trust: Trust, attached: A
     signed = report.attempt(
         "credential",
         lambda: _check_signature(document, issuer),
-        lambda found: f"Signed by {issuer.id} on {found.day}. Nothing in it was changed since.",
+        lambda found: f"Signed by {issuer.id} on {found.signing.signed_at:%Y-%m-%d}. Nothing in it was changed since.",
     )
     if signed is None:
         return
@@ -161,7 +185,9 @@ def _verify_credential(report: Report, document: Json, trust: Trust, attached: A
     evidence = document.get("evidence")
     changes: list[ProvenEntry] = []
     if isinstance(evidence, list) and evidence:
-        changes = _verify_log(report, document, evidence, trust, attached)
+        changes = _verify_log(
+            report, document, evidence, trust, replace(attached, signing=attached.signing or signed.signing)
+        )
     else:
         report.add("log", Verdict.NOT_PROVEN, NO_PROOF)
         if signed.subject.get("mode") == "test":
@@ -200,10 +226,22 @@ def _verify_log(
     if uncounted is not None:
         add_conflicts(report, entries)
     if entries[0].opening.names_erased:
-        report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
+        _add_erased(report, subject)
     check_policy(report, entries, trust.policy)
-    report.add("time", *check_times(entries, trust.policy, trust.max_delay, attached.stamped_at))
+    verdict, sentence = check_times(entries, trust.policy, trust.max_delay, attached.signing)
+    report.add("time", verdict, sentence)
+    if verdict is not Verdict.FAILS and attached.signing is not None:
+        report.facts.append(describe_times(entries, trust.policy, attached.signing))
     return [each for each in entries if each.kind in CHANGES]
+
+
+def _add_erased(report: Report, subject: Json) -> None:
+    """The name at the registry and the reason of a change may stay when a name is erased. No other may."""
+    report.facts.append("The name was erased at the person's request. The other facts are proven without it.")
+    for place, stated in names_without_proof(subject):
+        verdict = Verdict.NOT_CHECKED if place in {"registry_name", "reason"} else Verdict.NOT_PROVEN
+        sentence = f"`{place}` is {stated!r} in the credential, but nothing shows that the log states it."
+        report.add("names", verdict, sentence)
 
 
 def _check_entries(document: Json, evidence: Sequence[Any], trust: Trust, attached: bytes | None) -> list[ProvenEntry]:
@@ -238,11 +276,13 @@ def _verify_status(report: Report, document: Json, trust: Trust, changes: Sequen
 
 
 def _check_state(document: Json, issuer: Issuer) -> None:
-    state = fetch_state(document, issuer)
+    state, listed_on = fetch_state(document, issuer)
     if state is CredentialState.REPLACED:
-        raise NotProven("The seller lists it as replaced by a newer certificate. Ask for the new one.")
+        raise NotProven(
+            f"The seller lists it, on {listed_on:%Y-%m-%d}, as replaced by a newer certificate. Ask for the new one."
+        )
     if state is CredentialState.WITHDRAWN:
-        raise NotProven("The seller lists it as withdrawn. It proves nothing any more.")
+        raise NotProven(f"The seller lists it, on {listed_on:%Y-%m-%d}, as withdrawn. It proves nothing any more.")
 
 
 def _describe(subject: Json) -> list[str]:

@@ -97,7 +97,7 @@ def all_routes(parts: Parts) -> list[Route]:
         *PictureEndpoints(parts.database).routes(),
         *asset_routes(parts.renderer.frame),
         *site_routes(LandingPage(parts.catalogues, parts.renderer), parts.settings),
-        *LogEndpoints(parts.database, parts.renderer).routes(),
+        *LogEndpoints(parts.database, parts.renderer, parts.settings.log_discloses).routes(),
         *public_page_routes(parts.public_page, parts.renderer),
         *public_logo_routes(parts.account_logos),
         *certificate_routes(parts.certificate_pages, parts.renderer),

@@ -245,6 +245,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     puro_contact_email: Annotated[str, msgspec.Meta(max_length=200)] = ""
     log_witnesses: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
     log_witness_ca_file: str = ""
+    log_discloses: Annotated[str, msgspec.Meta(max_length=1000)] = ""
     smtp_url: str = ""
     mail_from: str = "Tonne <tonne@localhost>"
     mail_connections: Annotated[int, msgspec.Meta(ge=1, le=50)] = 8

@@ -8,23 +8,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from tonne.platform.web import visitor
-
-
-class CountryRecord(NamedTuple):
-    """`iso` and `iso3` are the codes of ISO 3166-1 with two and three letters."""
-
-    iso: str
-    iso3: str
-    continent: str
-    name: str
-
-
-@cache
-def country_records() -> dict[str, CountryRecord]:
-    """By the code with two letters."""
-    records = (CountryRecord(*line.split(" ", 3)) for line in _lines("country_codes.txt"))
-    return {record.iso: record for record in records}
-
+from tonne_verify.serials.facts import country_records, other_names, plain_name
 
 _CONTINENTS = {
     "AF": "Africa",
@@ -52,7 +36,7 @@ class Country(NamedTuple):
 
 def country_code(country: str) -> str:
     """The ISO code of two letters; empty for an unknown country."""
-    return _codes().get(" ".join(country.casefold().replace("’", "'").split()), "")
+    return _codes().get(plain_name(country), "")
 
 
 def country_of(country: str) -> Country:
@@ -68,10 +52,8 @@ def country_of(country: str) -> Country:
 @cache
 def _codes() -> dict[str, str]:
     named = {code: str(name) for code, name in visitor.DEFAULT.territories.items() if len(code) == 2 and code.isalpha()}
-    by_name = {name.casefold().replace("’", "'"): code for code, name in named.items()}
-    # Names that registries use and that differ from those of Unicode.
-    others = {name: code for code, _, name in (line.partition(" ") for line in _lines("country_other_names.txt"))}
-    return by_name | others | {code.casefold(): code for code in named}
+    by_name = {plain_name(name): code for code, name in named.items()}
+    return by_name | other_names() | {code.casefold(): code for code in named}
 
 
 @cache

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import Scope
 from tonne.supply.certificates.pdf_store import forget_pdf_any_account
@@ -55,7 +57,7 @@ async def overwrite_certificate(tx: Connection, scope: Scope, certificate: OwnCe
         certificate.is_public,
     )
     await forget_pdf_any_account(tx, certificate.record.number)
-    await erase_names(tx, scope.mode, [certificate.record.number])
+    await erase_names(tx, scope.mode, msgspec.to_builtins(certificate.record))
 
 
 LIST_UNFINISHED_CASES = """

@@ -9,12 +9,14 @@ from tonne.platform.http.openapi.reference_page import AssetNotFound, redirect_t
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import Renderer
+from tonne.supply.transparency.disclosed import parse_registries, read_page
 from tonne.supply.transparency.log_store import find_latest, list_logs
 from tonne.supply.transparency.served_store import find_bundle, find_note, find_tile
 from tonne_verify.merkle import HASH_SIZE
 from tonne_verify.tiles import TILE_HEIGHT, TILE_WIDTH, TileId, join_entries, parse_tile_path, split_entries
 
 PREFIX = "/log/"
+RETIREMENTS = "retirements.jsonl"
 # The level that `parse_tile_path` gives to bundles of entries.
 ENTRIES = -1
 # Full tiles in the memory of the process, about 16 MB: most requests are for few of them.
@@ -23,7 +25,9 @@ BINARY = b"application/octet-stream"
 # What is published never changes. Other sites may read it, such as monitors that run in a browser.
 _PUBLIC = {"X-Robots-Tag": "noindex", "Access-Control-Allow-Origin": "*"}
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable", **_PUBLIC}
+_FOR_A_DAY = {"Cache-Control": "public, max-age=86400", **_PUBLIC}
 _BRIEFLY = {"Cache-Control": "public, max-age=2", **_PUBLIC}
+_PAGE = re.compile(r"0|[1-9][0-9]{0,12}", re.ASCII)
 _PLACE = re.compile(r"(?P<test>test/)?(?:(?P<generation>[1-9][0-9]{0,5})/)?(?P<file>.*)", re.ASCII)
 
 
@@ -45,9 +49,10 @@ def parse_place(path: str) -> LogPlace:
 
 
 class LogEndpoints:
-    def __init__(self, database: Database, renderer: Renderer) -> None:
+    def __init__(self, database: Database, renderer: Renderer, discloses: str) -> None:
         self._database = database
         self._renderer = renderer
+        self._registries = parse_registries(discloses)
         # By path, the least recently used first.
         self._full: OrderedDict[str, bytes] = OrderedDict()
 
@@ -72,6 +77,8 @@ class LogEndpoints:
         place = parse_place(path)
         if place.file == "checkpoint":
             return await self._show_checkpoint(place)
+        if place.file == RETIREMENTS:
+            return await self._show_retirements(request, place)
         if not place.file:
             return await self.show_page(request)
         tile = parse_tile_path(place.file)
@@ -92,6 +99,19 @@ class LogEndpoints:
         if note is None:
             raise AssetNotFound
         return Response(note.encode(), media_type=b"text/plain; charset=utf-8", headers={**_BRIEFLY})
+
+    async def _show_retirements(self, request: Request, place: LogPlace) -> Response:
+        """A page of the retirements that the operator discloses. The page behind the last one is not found."""
+        [page] = request.query("page")
+        number = page or "0"
+        if not self._registries or _PAGE.fullmatch(number) is None:
+            raise AssetNotFound
+        found = await self._database.run(read_page, place.mode, place.generation, int(number), self._registries)
+        if found is None:
+            raise AssetNotFound
+        content, is_complete = found
+        # The operator may disclose more later.
+        return Response(content, media_type=b"application/jsonl", headers={**(_FOR_A_DAY if is_complete else _BRIEFLY)})
 
     async def show_page(self, request: Request) -> Response:
         """What the transparency log is, and its newest checkpoints."""

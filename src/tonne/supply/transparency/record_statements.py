@@ -5,11 +5,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection, columns
 from tonne.platform.values.context import Mode
+from tonne.supply.transparency.statements import certificate_names
+from tonne_verify.canonical import canonical_json
 from tonne_verify.openings import StatementKind
 
 
@@ -65,11 +68,11 @@ async def record_retirements(tx: Connection, mode: Mode, retired: Mapping[str, d
 # Whether the rows have names or not: a worker may be adding them, and the update then waits for it.
 ERASE_NAMES = """
 UPDATE log_statements SET names = NULL, names_salt = NULL
-WHERE mode = $1 AND subject = ANY ($2::text[])
+WHERE mode = $1 AND subject = $2 AND names IS DISTINCT FROM $3
   AND kind IN ('certificate.issued', 'certificate.replaced', 'certificate.withdrawn')
 """
 
 
-async def erase_names(tx: Connection, mode: Mode, numbers: Sequence[str]) -> None:
-    """Of certificates in the name of a person who is erased."""
-    await tx.execute(ERASE_NAMES, mode, list(numbers))
+async def erase_names(tx: Connection, mode: Mode, record: Mapping[str, Any]) -> None:
+    """Of a certificate whose texts had a person who is erased. What `record` still names stays provable."""
+    await tx.execute(ERASE_NAMES, mode, record["number"], canonical_json(certificate_names(record)).decode())

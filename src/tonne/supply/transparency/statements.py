@@ -138,6 +138,8 @@ def retirement_facts(row: Mapping[str, Any], revision: int) -> Json:
         "quantity": format_tonnes(row["quantity_grams"]),
         "retired_on": row["retired_on"].isoformat(),
         "retirement_url": row["retirement_url"],
+        # How the serials name the project: otherwise a reader would take them for those of another one.
+        **({"serial_project": row["serial_project"]} if row["serial_project"] else {}),
         **({"revision": revision} if revision > 1 else {}),
     }
 

@@ -34,6 +34,9 @@ from tonne.supply.certificates.pdf_store import forget_pdfs_signed_since_any_acc
 from tonne.supply.certificates.person_store import OwnCertificate, overwrite_certificate
 from tonne.supply.certificates.renew_pdfs import renew_pdfs
 from tonne.supply.certificates.store import StoredCertificate, list_of_order
+from tonne_verify.policy import Policy
+from tonne_verify.report import Verdict
+from tonne_verify.verify_file import verify_file
 
 
 @pytest.fixture(scope="module")
@@ -124,18 +127,32 @@ async def test_a_pdf_is_made_once_and_renewed(verifier: Verifier, authority: Aut
     files = [early, made, first, second]
     assert await hashes_of(verifier, number) == [hashlib.sha256(each).hexdigest() for each in files]
     assert await verifier.fetchval("SELECT count(pdf) FROM certificate_documents") == 1
+    issuer = await verifier.issuer()
+    for each in (made, first, second):
+        report = verify_file("certificate.pdf", each, issuer, Policy().accepting_no_witness())
+        # An order of the test mode.
+        assert report.exit_code == 4, report.lines()
+        found_holding = {check.name for check in report.checks if check.verdict is Verdict.HOLDS}
+        assert found_holding == {"signature", "credential", "log", "facts", "retirements"}
+        signature, time = (check.sentence for check in report.checks if check.name in {"signature", "time"})
+        assert ", stamped on " in signature
+        assert "It was stamped at " in time
     assert await asyncio.to_thread(is_long_term, made, authority.root)
     assert [await is_archived(each, authority.root) for each in (made, second)] == [False, True]
-    for each in (made, second):
+    for each in (made, first, second):
         assert breaches(each) == []
-        await asyncio.to_thread(check_with_qpdf, each, tmp_path)
+        await asyncio.to_thread(check_with_others, each, tmp_path)
 
 
-def check_with_qpdf(pdf: bytes, folder: Path) -> None:
+def check_with_others(pdf: bytes, folder: Path) -> None:
+    """As far as they are installed. `tests/integration/test_signed_pdfs.py` has them always."""
     path = folder / "file.pdf"
     path.write_bytes(pdf)
     if (program := shutil.which("qpdf")) is not None:
         subprocess.run([program, "--check", str(path)], check=True, capture_output=True)
+    if (program := shutil.which("pdfsig")) is not None:
+        run = subprocess.run([program, "-nocert", str(path)], check=True, capture_output=True, text=True)
+        assert "Signature Validation: Signature is Valid." in run.stdout
 
 
 async def test_a_renewal_that_fails_or_is_interrupted_loses_nothing(

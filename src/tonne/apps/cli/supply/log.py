@@ -4,6 +4,7 @@ import asyncio
 import sys
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -24,6 +25,7 @@ from tonne.platform.values.context import Mode, utc_now
 from tonne.supply.certificates.pdf_store import forget_pdfs_signed_since_any_account
 from tonne.supply.certificates.renew_pdfs import renew_pdfs
 from tonne.supply.transparency.append_leaves import reopen_log
+from tonne.supply.transparency.disclosed import is_disclosed, parse_registries
 from tonne.supply.transparency.head_file import HeadFile
 from tonne.supply.transparency.log_store import list_logs
 from tonne.supply.transparency.model import Log
@@ -62,13 +64,21 @@ def reopen(mode: Mode, reason: str) -> None:
 @click.argument("mode", type=MODE)
 @click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--retirements", is_flag=True, help="Only retirements, which name nobody: a file that you can publish.")
-def openings(mode: Mode, output: Path, *, retirements: bool) -> None:
+@click.option("--registry", multiple=True, help="Only retirements of this registry. Repeat it for several.")
+def openings(mode: Mode, output: Path, registry: tuple[str, ...], *, retirements: bool) -> None:
     """Write what each published entry states to a file, for an auditor.
 
     One JSON object per line, in the order of the log. The file has names of people: hand it over like other personal
     data. `tonne-verify audit` with --openings compares it with the public log. `tonne-verify monitor` compares the
-    retirements of several sellers, so that no credit is sold twice.
+    retirements of several sellers, so that no credit is sold twice. The setting `log_discloses` publishes them.
     """
+
+    registries = parse_registries(",".join(registry) or "all")
+
+    def is_wanted(statement: dict[str, Any]) -> bool:
+        if statement["kind"] == StatementKind.RETIREMENT:
+            return is_disclosed(statement["facts"], registries)
+        return not (retirements or registry)
 
     async def work(tx: Connection) -> int:
         count = 0
@@ -76,10 +86,9 @@ def openings(mode: Mode, output: Path, *, retirements: bool) -> None:
             for each in await list_logs(tx):
                 if each.mode is mode:
                     async for opening in read_openings(tx, each):
-                        if retirements and opening["statement"]["kind"] != StatementKind.RETIREMENT:
-                            continue
-                        file.write(msgspec.json.encode(opening) + b"\n")
-                        count += 1
+                        if is_wanted(opening["statement"]):
+                            file.write(msgspec.json.encode(opening) + b"\n")
+                            count += 1
         return count
 
     # Part of it may have been written when a replica cancels a query.

@@ -41,7 +41,7 @@ from tonne.platform.keys.signing.model import KeyPurpose, KeyRecord, SigningKey
 from tonne.platform.keys.signing.operator_key import has_outside_key, load_operator_key
 from tonne.platform.process.expiring_cache import ExpiringCache
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import By, Clock, job_actor, new_id
+from tonne.platform.values.context import By, Clock, job_actor, new_id, utc_now
 
 # Long enough for signatures that are checked after decades.
 RSA_BITS = 3072
@@ -373,7 +373,9 @@ class SignDocuments:
         from tonne.platform.keys.signing.long_term import add_validation_data  # noqa: PLC0415
         from tonne.platform.keys.signing.time_stamps import TimeStampServer  # noqa: PLC0415
 
-        return add_validation_data(sign_pdf(pdf, key, issued_at, TimeStampServer(self._time_stamp_url)))
+        # A signature with the date of an older document would be dated back.
+        signed_at = max(issued_at, utc_now())
+        return add_validation_data(sign_pdf(pdf, key, signed_at, TimeStampServer(self._time_stamp_url)))
 
     def _renew(self, pdf: bytes) -> bytes:
         from tonne.platform.keys.signing.long_term import add_document_time_stamp  # noqa: PLC0415

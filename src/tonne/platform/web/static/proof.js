@@ -288,6 +288,8 @@ const UNCHECKED = "unchecked";
 // The statement has these in `names`, or not at all.
 const NOT_FACTS = ["beneficiary", "reason", "assigned_to", "registry_name", "name_erased_on", "logo", "supplied_on"];
 
+const ERASED = "erased";
+
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** Whether two values state the same, apart from names. A missing member is null. */
@@ -333,8 +335,13 @@ const checkFacts = async (credential, evidence) => {
     verification_url: credential.id,
   };
   require(statement.subject === said.number && statement.mode === said.mode, "facts_differ");
-  require(saysTheSame(said, statement.facts), "facts_differ");
-  if (!names) return line("facts", HOLDS, "facts_without_names");
+  require(saysTheSame(said, statement.facts) && statement.names !== null, "facts_differ");
+  if (!names) {
+    const { beneficiary, lines } = namesOf(said);
+    const stated = [beneficiary, ...lines.map((each) => each.assigned_to)];
+    const isErased = stated.every((name) => [null, undefined, ERASED].includes(name));
+    return line("facts", isErased ? HOLDS : UNCHECKED, isErased ? "facts_without_names" : "names_left_out");
+  }
   require(isEqual(namesOf(said), names), "facts_differ");
   return line("facts", HOLDS, "facts_same");
 };

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from tonne.selling.catalogue.countries import CountryRecord, country_records
+from tonne_verify.serials.facts import CountryRecord, country_records
 
 # Between them there is no road and no railway.
 _LANDMASSES = {"EU": "Afro-Eurasia", "AS": "Afro-Eurasia", "AF": "Afro-Eurasia", "NA": "Americas", "SA": "Americas"}

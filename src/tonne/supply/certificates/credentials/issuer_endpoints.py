@@ -33,6 +33,7 @@ from tonne.supply.certificates.credentials.did import did_document, did_of, key_
 from tonne.supply.certificates.credentials.errors import StatusListNotFound
 from tonne.supply.certificates.credentials.sd_jwt import issuer_metadata
 from tonne.supply.certificates.credentials.status_store import has_list, read_statuses_any_account
+from tonne.supply.transparency.endpoints import RETIREMENTS
 from tonne.supply.transparency.log_keys import LogKeys
 from tonne.supply.transparency.log_store import PublishedCheckpoint, find_latest, list_logs
 from tonne.supply.transparency.model import Log
@@ -78,10 +79,12 @@ class DescribeIssuer:
         }
 
     async def _log(self, log: Log, final: PublishedCheckpoint | None) -> Json:
+        url = f"{self._settings.base_url}{log.path}"
         return {
             "mode": log.mode,
             "origin": log.origin,
-            "url": f"{self._settings.base_url}{log.path}",
+            "url": url,
+            "retirements": f"{url}/{RETIREMENTS}" if self._settings.log_discloses else None,
             "keys": [key.vkey for key in await self._log_keys.trusted_keys(log.origin)],
             "witnesses": [witness.key.vkey for witness in self._settings.witnesses],
             "closed": None if log.closed_at is None else to_wire(log.closed_at),

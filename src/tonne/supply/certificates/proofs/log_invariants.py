@@ -76,7 +76,9 @@ def _states_other_facts(row: Record, logged: _Logged) -> str | None:
         case "retirement":
             if row["parcel_id"] is None or not row["is_last"]:
                 return None
-            known = None if row["retired_on"] is None else retirement_facts(dict(row), row["revision"])
+            # The catalogue may name the project in serials in another way since.
+            alias = {"serial_project": facts.get("serial_project")}
+            known = None if row["retired_on"] is None else retirement_facts({**row, **alias}, row["revision"])
             return None if facts == known else f"retirement {row['subject']}"
         case "certificate.issued":
             known = _facts_of(logged.record)

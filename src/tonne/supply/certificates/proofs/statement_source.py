@@ -35,7 +35,8 @@ async def _read_certificates_any_account(
 
 READ_RETIREMENTS = """
 SELECT parcel.id, parcel.start_grams, parcel.quantity_grams, parcel.retired_on, parcel.retirement_url, lot.vintage,
-       lot.serial, lot.unit_grams, project.registry, project.registry_project_id
+       lot.serial, lot.unit_grams, project.registry, project.registry_project_id,
+       project.details ->> 'serial_project' AS serial_project
 FROM parcels parcel
 JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
 JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id

@@ -1,6 +1,5 @@
 """What a serial says must be what its line and its project say. No I/O."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -8,11 +7,11 @@ from typing import NamedTuple
 from tonne.platform.documents.sheets.columns import quoted
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_tonnes
 from tonne.platform.values.context import Mode
-from tonne.selling.catalogue.countries import country_code, country_records
+from tonne.selling.catalogue.countries import country_code
 from tonne.selling.catalogue.imports.project_rows import ProjectRow
 from tonne.supply.stock.lots.lots import MAX_LOT_UNITS, LotRow, LotUnits
+from tonne_verify.serials.facts import country_records, is_project
 from tonne_verify.serials.parse import is_made_up, parse, parse_block
-from tonne_verify.serials.spelling import plain_spelling
 from tonne_verify.serials.units import SerialError, UnitRange
 
 _REMEDY = "correct one of the two."
@@ -98,7 +97,9 @@ def disagreements(units: UnitRange, stated: Stated) -> Iterator[tuple[str, str]]
                 f"{stated.granularity_grams}: correct the project."
             ),
         )
-    if units.project_id is not None and not _is_project(units.project_id, stated):
+    if units.project_id is not None and not is_project(
+        units.project_id, stated.registry_project_id, stated.serial_project
+    ):
         yield (
             "registry_project_id",
             (
@@ -114,14 +115,6 @@ def disagreements(units: UnitRange, stated: Stated) -> Iterator[tuple[str, str]]
     if units.vintage is not None and not units.vintage[0].year <= stated.vintage <= units.vintage[1].year:
         years = " to ".join(dict.fromkeys(str(day.year) for day in units.vintage))
         yield "vintage", f"the serial is of {years}, the line of {stated.vintage}: {_REMEDY}"
-
-
-def _is_project(found: str, stated: Stated) -> bool:
-    """`VCS1340` is project 1340, and `BCR-CO-259-14-002` is `CO-259-14-002`."""
-    known, other = plain_spelling(stated.serial_project or stated.registry_project_id), plain_spelling(found)
-    if other.isdigit():
-        return re.sub(r"\D", "", known).lstrip("0") == other.lstrip("0")
-    return known.removeprefix("BCR").removeprefix("PCR") == other
 
 
 def _is_other_country(found: str, name: str) -> bool:
