@@ -8,6 +8,7 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.registries.gateway import RegistryAccount
+from tonne.supply.retirements.confirmations.work_list import IS_HELD, READY_SINCE
 
 # So many requests in succession without a definite answer stop the requests to an account.
 STOP_AFTER = 5
@@ -176,7 +177,7 @@ class AccountState(Struct, frozen=True):
     waiting_since: datetime | None
 
 
-LIST_ACCOUNTS = """
+LIST_ACCOUNTS = f"""
 SELECT account.id, account.mode, account.adapter, account.looked_at, account.compared_at,
        account.problem, account.stopped_at, account.expires_on,
        account.here_grams, account.there_grams,
@@ -189,13 +190,13 @@ SELECT account.id, account.mode, account.adapter, account.looked_at, account.com
        ) AS drift_grams,
        EXISTS (SELECT FROM registry_drifts drift
                WHERE drift.registry_account = account.id AND drift.closed_at IS NULL) AS has_drift,
-       (SELECT min(parcel.opened_at) FROM parcels parcel JOIN lots lot USING (mode)
+       (SELECT min({READY_SINCE}) FROM parcels parcel JOIN lots lot USING (mode)
         WHERE lot.id = parcel.lot_id AND parcel.mode = account.mode AND parcel.status = 'to_retire'
           AND parcel.desk_note IS NULL AND parcel.exported_at IS NULL
-          AND lot.registry_account = account.id AND lot.paused_at IS NULL
+          AND lot.registry_account = account.id AND lot.paused_at IS NULL AND NOT {IS_HELD}
        ) AS waiting_since
 FROM registry_accounts account ORDER BY account.id
-"""
+"""  # noqa: S608 - constants
 
 
 async def list_states_any_account(connection: Connection) -> list[AccountState]:

@@ -15,6 +15,7 @@ from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.registries.adapters.configured import find_expiry
+from tonne.supply.registries.instruction_store import find_waiting_any_account
 from tonne.supply.registries.waiting import WAITING
 
 BATCH = 1000
@@ -128,6 +129,43 @@ async def test_95_of_100_orders_are_retired_within_three_minutes(live: Shop, iso
     assert len(waited) == 20
     assert waited[0] >= 60, "requests of one beneficiary wait to be merged"
     assert waited[len(waited) * 95 // 100] <= 180
+
+
+async def test_credits_wait_since_they_can_be_retired(live: Shop, isometric: IsometricServer) -> None:
+    """A unit that was open for a month has not waited for the registry, nor has what a dispute holds."""
+    await sell(live)
+    await isometric.deposit(SERIAL)
+    await look(live)
+    ada, berta = await live.account("Ada"), await live.account("Berta")
+    for buyer in (ada, berta):
+        await live.buy(buyer, 3250, "oil")
+    await live.work()
+    assert await live.fetchval("SELECT count(*) FROM parcels WHERE status = 'open'") == 2
+    live.clock.advance(days=29)
+    await live.buy(ada, 750, "oil")
+    await live.services.allocate_orders.run_once()
+    live.clock.advance(minutes=10)
+    assert await waiting_seconds(live) == pytest.approx(600, abs=1), "since the fraction that filled the unit"
+    await live.execute("UPDATE orders SET has_open_dispute = true")
+    live.clock.advance(days=2)
+    await live.services.close_units.run_once()
+    assert await waiting_seconds(live) == 0, "a dispute holds them"
+    await live.execute("UPDATE orders SET has_open_dispute = account_id = $1", ada.account_id)
+    live.clock.advance(minutes=5)
+    assert await waiting_seconds(live) == 300, "since the unit was closed"
+    async with live.database.connection() as connection:
+        batches = [
+            await find_waiting_any_account(connection, live.mode, live.clock.now - timedelta(minutes=minutes))
+            for minutes in (6, 5)
+        ]
+    assert [len(each) for each in batches] == [0, 1], "it waits for others to be merged since then"
+
+
+async def waiting_seconds(shop: Shop) -> float:
+    await shop.services.check_registries.run_once()
+    snapshots = [each.snapshot() for each in shop.services.check_registries.metrics]
+    [found] = [each for each in snapshots if each.name == "tonne_registry_waiting_seconds"]
+    return {labels[0]: max(values) for labels, values in found.series}["isometric"]
 
 
 async def test_work_of_before_the_connection_stays_on_the_desk(live: Shop, isometric: IsometricServer) -> None:
