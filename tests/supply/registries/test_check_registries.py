@@ -7,10 +7,10 @@ import pytest
 from tests.supply.registries.test_retire_units import buy
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import Operator
-from tonne.platform.values.context import Mode
+from tonne.platform.values.context import Mode, replace
 from tonne.supply.registries.account_store import LotBooks
 from tonne.supply.registries.compare_books import compare, expected_balance
-from tonne.supply.registries.gateway import Holding, NotRead
+from tonne.supply.registries.gateway import Answer, Holding, Instruction, NotRead
 from tonne.supply.registries.simulated import SimulatedRegistry
 from tonne.supply.stock.vintages import load_vintages_any_account
 
@@ -72,6 +72,12 @@ async def test_nothing_is_noticed_in_a_day_without_a_difference(trial: Shop, uni
             await trial.services.check_registries.run_once()
     assert await trial.fetch("SELECT * FROM registry_drifts WHERE confirmed_at IS NOT NULL") == []
     assert await paused(trial) == []
+
+
+async def audited(shop: Shop) -> list[str]:
+    """What the worker has done at a registry that people should be able to find."""
+    rows = await shop.fetch("SELECT action FROM audit_log WHERE actor = 'system:retire_units' ORDER BY id")
+    return [row["action"] for row in rows]
 
 
 async def retire_there(shop: Shop, lot_id: str, first: int, last: int) -> None:
@@ -200,8 +206,26 @@ async def test_a_refusal_that_contradicts_the_books_is_a_difference(trial: Shop,
     await trial.work()
     [drift] = await trial.fetch("SELECT * FROM registry_drifts")
     assert (drift["cause"], drift["units"], drift["confirmed_at"] is not None) == ("refused", 2, True)
+    assert await audited(trial) == ["registry_request.refused", "lot.paused"]
     assert operator.runs("registry", "settle", drift["id"], "--corrected", "--reason", "Bought more").returncode == 0
     assert await paused(trial) == []
+
+
+async def test_more_units_than_were_asked_for_pause_the_lot(
+    trial: Shop, unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retire = SimulatedRegistry.retire
+
+    async def retire_more(self: SimulatedRegistry, asked: Instruction) -> Answer:
+        answer = await retire(self, asked)
+        return replace(answer, units=(*answer.units, (150, 151)))
+
+    monkeypatch.setattr(SimulatedRegistry, "retire", retire_more)
+    await buy(trial, "Ada", 2 * unit)
+    await trial.work()
+    assert await audited(trial) == ["lot.paused"]
+    [reason] = await paused(trial)
+    assert "has retired 2 units more than T-" in reason
 
 
 async def test_units_of_an_invalid_lot_that_are_retired_after_all_are_a_difference(trial: Shop, unit: int) -> None:

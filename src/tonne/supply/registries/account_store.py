@@ -48,16 +48,21 @@ SET failures = CASE WHEN $2 THEN 0 ELSE failures + $3 END,
     next_look_at = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN least(next_look_at, $5 + $6::interval)
                    ELSE next_look_at END,
     problem = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN $7 ELSE problem END
-WHERE id = $1 AND adapter <> 'simulated' AND ($3 > 0 OR failures > 0)
+FROM (SELECT id, stopped_at IS NULL AS was_asked FROM registry_accounts WHERE id = $1 FOR NO KEY UPDATE) before
+WHERE registry_accounts.id = before.id AND adapter <> 'simulated' AND ($3 > 0 OR failures > 0)
+RETURNING before.was_asked AND stopped_at IS NOT NULL
 """
 
 
 async def note_answers(
     tx: Connection, account_id: str, *, worked: bool, failed: int, problem: str, now: datetime
-) -> None:
-    """Stop asking an account of which nothing has been learnt for a while. Simulated ones fail by intention."""
+) -> bool:
+    """Stop asking an account of which nothing has been learnt for a while: true if it is stopped now, and was not.
+
+    Simulated ones fail by intention.
+    """
     rest = (STOP_AFTER, now, LOOK_WHILE_STOPPED, problem[:500])
-    await tx.execute(NOTE_ANSWERS, account_id, worked, 0 if worked else failed, *rest)
+    return bool(await tx.fetchval(NOTE_ANSWERS, account_id, worked, 0 if worked else failed, *rest))
 
 
 HASTEN_LOOK = """

@@ -163,10 +163,14 @@ async def pause_differing(tx: Connection, account: ComparedAccount, confirmed: S
         _log.error("registry_drift", drift_id=drift.id, units=drift.units, holding_id=drift.holding_id)
         count = abs(drift.units)
         units = f"{count} {'unit' if count == 1 else 'units'} {'fewer' if drift.units > 0 else 'more'}"
-        reason = f"{account.id} has {units} than the books."
-        if drift.lot_id is not None and await pause_lot(tx, drift.lot_id, reason, by.at):
-            lot_id, mode = drift.lot_id, account.mode
-            await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=mode, reason=reason)
+        if drift.lot_id is not None:
+            await pause(tx, account.mode, drift.lot_id, f"{account.id} has {units} than the books.", by=by)
+
+
+async def pause(tx: Connection, mode: Mode, lot_id: str, reason: str, *, by: By) -> None:
+    """Nothing is allocated from the lot, or asked for, until a person settles the difference."""
+    if await pause_lot(tx, lot_id, reason, by.at):
+        await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=mode, reason=reason)
 
 
 async def settle_drift(tx: Connection, drift: OpenDrift, resolution: Resolution, *, reason: str, by: By) -> None:

@@ -212,6 +212,9 @@ async def test_a_registry_that_is_down_is_not_asked_until_a_look_works(live: Sho
     [account] = await live.fetch("SELECT failures, stopped_at, problem FROM registry_accounts WHERE id = 'isometric'")
     assert (account["failures"], account["stopped_at"] is not None) == (5, True)
     assert "does not accept the credentials" in account["problem"]
+    stopped = await live.fetch("SELECT subject_id, details FROM audit_log WHERE action = 'registry_account.stopped'")
+    assert [each["subject_id"] for each in stopped] == ["isometric"], "once, however many answers follow"
+    assert "does not accept the credentials" in stopped[0]["details"]
     sent = len(isometric.network.requests)
     await live.work()
     assert len(isometric.network.requests) == sent, "nothing is asked"
