@@ -18,6 +18,7 @@ from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
 from tonne.supply.registries import instruction_store
 from tonne.supply.registries.gateway import Instruction, Outcome, Repeat
 from tonne.supply.registries.retire_units import LEASE
+from tonne.supply.registries.rules import RESEND_AFTER
 from tonne.supply.registries.simulated import SimulatedRegistry
 from tonne.supply.retirements.rename_order import rename_order
 from tonne.supply.stock.parcels.parcel_store import LOCK_PARCELS
@@ -120,7 +121,7 @@ async def test_fractions_share_a_unit_that_is_retired_once(trial: Shop, unit: in
         ("Registry Answer Lost", ("asked", 1), timedelta(seconds=10)),
         ("Registry Pending", ("pending", 0), timedelta(seconds=10)),
         ("Registry Late", ("asked", 1), timedelta(seconds=40)),
-        ("Registry Lost", ("asked", 1), timedelta(minutes=25)),
+        ("Registry Lost", ("asked", 1), RESEND_AFTER + timedelta(seconds=10)),
         ("Registry Fewer", ("retired", 0), timedelta(0)),
     ],
 )

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import random
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 
 from aiohttp import web
@@ -32,7 +32,8 @@ async def _compress(request: web.Request, handler: _Handler) -> web.StreamRespon
 
 
 class Network:
-    """`script` are the faults of the next requests of a method; then each fault has the same share of `probability`.
+    """`script` are the faults of the next requests of a method; then each fault has the same share of the method's
+    `probability`.
 
     `patience_s` is how long the other side waits for an answer.
     """
@@ -41,14 +42,13 @@ class Network:
         self,
         rng: random.Random | None = None,
         *,
-        probability: float = 0.0,
+        probability: Mapping[str, float] | None = None,
         patience_s: float = 0.5,
         late_s: float = 0.2,
     ) -> None:
-        self.counts: Counter[Fault] = Counter()
         self.requests: list[tuple[str, str]] = []
         self.script: dict[str, deque[Fault | None]] = {"GET": deque(), "POST": deque()}
-        self.probability = probability
+        self.probability = probability or {}
         # What a refusal answers.
         self.refusals: Sequence[int] = (401, 429, 503)
         self._rng = rng or random.Random(1)  # noqa: S311 - not a secret
@@ -60,10 +60,8 @@ class Network:
         fault = None
         if self.script[method]:
             fault = self.script[method].popleft()
-        elif self._rng.random() < self.probability:
+        elif self._rng.random() < self.probability.get(method, 0):
             fault = self._rng.choice(list(Fault))
-        if fault is not None:
-            self.counts[fault] += 1
         return fault
 
     @web.middleware

@@ -204,7 +204,7 @@ class RetireUnits:
             instruction.id,
             progress,
             now,
-            next_attempt_at=None if progress.state in rules.CLOSED else rules.next_look(current.looks, now),
+            next_attempt_at=None if progress.state in rules.CLOSED else rules.next_look(progress, current.looks, now),
             registry_reference=answer.registry_reference,
             problem=problem or answer.message,
         )
