@@ -13,11 +13,14 @@ from tonne.supply.retirements.confirmations.work_list import IS_HELD, READY_SINC
 # So many requests in succession without a definite answer stop the requests to an account.
 STOP_AFTER = 5
 LOOK_WHILE_STOPPED = timedelta(minutes=1)
+# Locks only what changes: other transactions have locked lots and parcels when they come to accounts.
 SAVE_ACCOUNTS = """
 INSERT INTO registry_accounts (id, mode, adapter, expires_on) SELECT id, mode::mode, adapter, expires_on
 FROM unnest($1::text[], $2::text[], $3::text[], $4::date[]) AS new (id, mode, adapter, expires_on)
+WHERE NOT EXISTS (SELECT FROM registry_accounts old
+                  WHERE old.id = new.id AND old.expires_on IS NOT DISTINCT FROM new.expires_on)
+ORDER BY id
 ON CONFLICT (id) DO UPDATE SET expires_on = excluded.expires_on
-    WHERE registry_accounts.expires_on IS DISTINCT FROM excluded.expires_on
 """
 
 
@@ -48,8 +51,9 @@ SET failures = CASE WHEN $2 THEN 0 ELSE failures + $3 END,
     next_look_at = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN least(next_look_at, $5 + $6::interval)
                    ELSE next_look_at END,
     problem = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN $7 ELSE problem END
-FROM (SELECT id, stopped_at IS NULL AS was_asked FROM registry_accounts WHERE id = $1 FOR NO KEY UPDATE) before
-WHERE registry_accounts.id = before.id AND adapter <> 'simulated' AND ($3 > 0 OR failures > 0)
+FROM (SELECT id, stopped_at IS NULL AS was_asked FROM registry_accounts
+      WHERE id = $1 AND adapter <> 'simulated' AND ($3 > 0 OR failures > 0) FOR NO KEY UPDATE) before
+WHERE registry_accounts.id = before.id
 RETURNING before.was_asked AND stopped_at IS NOT NULL
 """
 

@@ -136,8 +136,9 @@ class CheckRegistries:
         await drift_store.forget_drifts(tx, account.id, {each.subject_id for each in seen} | moving)
         here = sum(lot.here_units for lot in books if not lot.is_invalid) * account.unit_grams
         there = sum(holding.unit_count for holding in holdings) * account.unit_grams
-        await account_store.note_look(tx, account.id, now, here_grams=here, there_grams=there, is_compared=True)
+        # Lots are locked before the account, as by what books answers.
         await pause_differing(tx, account, confirmed, by=ACTOR.at(now))
+        await account_store.note_look(tx, account.id, now, here_grams=here, there_grams=there, is_compared=True)
         return confirmed
 
     async def _connect_lots(self, tx: Connection, account: RegistryAccount, holdings: Sequence[Holding]) -> None:

@@ -90,8 +90,8 @@ async def record_statement(tx: Connection, compared: ComparedStatement, *, file:
     confirmed = await drift_store.note_drifts(tx, account, compared.seen, by.at)
     await drift_store.forget_drifts(tx, account.id, {each.subject_id for each in compared.seen})
     here, there = (units * account.unit_grams for units in (compared.here_units, compared.there_units))
-    await account_store.note_look(tx, account.id, by.at, here_grams=here, there_grams=there, is_compared=True)
     await pause_differing(tx, account, confirmed, by=by)
+    await account_store.note_look(tx, account.id, by.at, here_grams=here, there_grams=there, is_compared=True)
     await audit.record(
         tx,
         None,
