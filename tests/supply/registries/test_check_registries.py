@@ -1,5 +1,6 @@
 """Registries that contradict the books are noticed, and nothing else is."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -93,6 +94,24 @@ async def retire_there(shop: Shop, lot_id: str, first: int, last: int) -> None:
     )
     taken = "UPDATE simulated_holdings SET active = active - $2::text::int8multirange WHERE lot_id = $1"
     await shop.execute(taken, lot_id, units)
+
+
+async def test_a_lot_is_paused_before_its_account_is_locked(trial: Shop, unit: int) -> None:
+    """Found by the kill test: what books answers has locked lots when it comes to accounts."""
+    await buy(trial, "Ada", unit)
+    await trial.work()
+    lot_id = await trial.fetchval("SELECT min(lot_id) FROM simulated_holdings WHERE NOT is_used")
+    await trial.execute("UPDATE simulated_holdings SET active = active - int8multirange(int8range(110, 111))")
+    trial.clock.advance(minutes=5)
+    await trial.services.check_registries.run_once()
+    trial.clock.advance(minutes=5)
+    async with trial.database.transaction() as tx:
+        await tx.execute("SELECT id FROM lots FOR NO KEY UPDATE")
+        looking = asyncio.create_task(trial.services.check_registries.run_once())
+        await trial.until_waiting_for_lock()
+        await tx.execute("SELECT id FROM registry_accounts FOR NO KEY UPDATE NOWAIT")
+    assert await looking
+    assert await trial.fetchval("SELECT paused_at IS NOT NULL FROM lots WHERE id = $1", lot_id)
 
 
 def books(asked: int = 0, **changes: int) -> list[LotBooks]:
