@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import NamedTuple
 
 from tonne.platform.documents.sheets.columns import quoted
@@ -45,7 +46,7 @@ def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
     if project is not None and not project.is_issued:
         message = f"its offset_delivery is {project.offset_delivery}: credits that are not issued yet are no lots."
         raise Disagreement("registry_project_id", message)
-    units = _settled(row, units)
+    units = settle_quantity(units, row.quantity)
     if units.last - units.first >= MAX_LOT_UNITS:
         raise Disagreement(column, f"the lot has more than {MAX_LOT_UNITS:,} units: split it into smaller lots.")
     if project is not None:
@@ -62,19 +63,22 @@ def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
     return LotUnits(spelt, units)
 
 
-def _settled(row: LotRow, units: UnitRange) -> UnitRange:
-    """The units with their quantity compared. Of Isometric's serials it decides whether the last number is included."""
-    if row.quantity is None:
+def settle_quantity(units: UnitRange, quantity: Decimal | None) -> UnitRange:
+    """The units, whose quantity must be that of the line, in tonnes. Raises Disagreement.
+
+    Of Isometric's serials the quantity decides whether the last number is included.
+    """
+    if quantity is None:
         if units.grammar == "isometric":
             message = "the cell is empty: enter the tonnes, because the serial does not say if its last number counts."
             raise Disagreement("quantity", message)
         return units
-    grams = row.quantity * GRAMS_PER_TONNE
+    grams = quantity * GRAMS_PER_TONNE
     if units.grammar == "isometric" and grams == (units.last - units.first) * units.unit_grams > 0:
         return units.part(units.first, units.last - 1)
     if grams != units.quantity_grams:
         counted = format_tonnes(units.quantity_grams)
-        raise Disagreement("quantity", f"the serial has {counted} t, the line {row.quantity} t: {_REMEDY}")
+        raise Disagreement("quantity", f"the serial has {counted} t, the line {quantity} t: {_REMEDY}")
     return units
 
 
