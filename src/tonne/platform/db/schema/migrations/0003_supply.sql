@@ -631,6 +631,8 @@ CREATE TABLE simulated_holdings (
     -- A holding of `sim-holding` is used by one retirement. What is left of it is a new holding.
     is_used          boolean NOT NULL DEFAULT false,
     parent_id        text,
+    -- What was active at first.
+    deposited        int8multirange,
     PRIMARY KEY (registry_account, id)
 );
 CREATE INDEX simulated_holdings_of_lot ON simulated_holdings (lot_id);
