@@ -58,8 +58,8 @@ def last_units(units: Iterable[Numbers], wanted: int) -> _Units:
     return tuple(reversed(found))
 
 
-# Whatever test lots exist are deposited when they are asked for; again, if a lot was corrected before anything of it was
-# retired. The row itself says so: a retirement that is being committed is not visible.
+# Whatever test lots exist are deposited when they are asked for; again, if a lot was corrected before anything of it
+# was retired. The row itself says so: a retirement that is being committed is not visible.
 DEPOSIT = """
 INSERT INTO simulated_holdings (registry_account, id, lot_id, active, deposited)
 SELECT registry_account, id, id, units, units
