@@ -12,6 +12,9 @@ from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import utc_now
 
+# Begins a line about a request, or an answer, that is not what the interface of the registry says.
+BREACH = "breach:"
+
 
 class _RecordedNetwork(Network):
     """Writes each fault to a file, so that it is counted although the process is killed."""
@@ -26,6 +29,9 @@ class _RecordedNetwork(Network):
         if fault is not None:
             self._record.write(f"{method} {fault}\n".encode())
         return fault
+
+    def note_breach(self, breach: str) -> None:
+        self._record.write(f"{BREACH} {breach}\n".encode())
 
 
 async def _serve(arguments: argparse.Namespace) -> None:

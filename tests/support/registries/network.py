@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -47,6 +48,8 @@ class Network:
         late_s: float = 0.2,
     ) -> None:
         self.requests: list[tuple[str, str]] = []
+        # Requests, and answers of ours, that are not what the interface of the registry says.
+        self.breaches: list[str] = []
         self.script: dict[str, deque[Fault | None]] = {"GET": deque(), "POST": deque()}
         self.probability = probability or {}
         # What a refusal answers.
@@ -55,6 +58,16 @@ class Network:
         self._patience_s = patience_s
         self._late_s = late_s
         self._under_way: set[asyncio.Task[None]] = set()
+
+    def require(self, condition: bool, breach: str) -> None:
+        """What a request must be like. A registry refuses others; a server that fails would be asked again."""
+        if not condition:
+            self.note_breach(breach)
+            text = json.dumps({"detail": [{"loc": ["body"], "msg": breach, "type": "value_error"}]})
+            raise web.HTTPUnprocessableEntity(text=text, content_type="application/json")
+
+    def note_breach(self, breach: str) -> None:
+        self.breaches.append(breach)
 
     def choose(self, method: str) -> Fault | None:
         fault = None

@@ -43,6 +43,7 @@ async def isometric(live: Shop, port: int) -> AsyncIterator[IsometricServer]:
     server = IsometricServer(live.database, live.clock, network)
     async with network.serving(server.routes, port):
         yield server
+    assert network.breaches == []
 
 
 async def sell(shop: Shop, tonnes: str = "1", serial: str = SERIAL) -> str:
