@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from tests.supply.registries.test_retire_units import buy
-from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.supply.retirements.shop import KILOGRAM, REGISTRIES, TONNE, Shop
 from tests.support.command import Operator
+from tests.support.rounds import IS_LONG
 from tonne.platform.values.context import Mode, replace
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.registries.account_store import LotBooks
 from tonne.supply.registries.compare_books import compare, expected_balance
 from tonne.supply.registries.gateway import Answer, Holding, Instruction, NotRead
@@ -62,17 +64,41 @@ async def test_a_unit_that_somebody_else_retires_pauses_its_lot_within_15_minute
 
 
 async def test_nothing_is_noticed_in_a_day_without_a_difference(trial: Shop, unit: int) -> None:
+    """Of three hours, and of a whole day in `make test-random`."""
     names = ("Ada", "Registry Pending", "Registry Answer Lost", "Registry Late", "Registry Fewer", "Registry Busy")
     buyers = [await trial.account(name) for name in names]
-    for hour in range(24):
-        await buy(trial, buyers[hour % len(buyers)], unit if hour % 2 else unit // 4)
-        for _ in range(6):
-            trial.clock.advance(minutes=10)
+    for hour in range(24 if IS_LONG else 3):
+        first = 2 * hour % len(buyers)
+        for buyer in buyers[first : first + 2]:
+            await buy(trial, buyer, unit if hour % 2 else unit // 4)
+        for _ in range(12):
+            trial.clock.advance(minutes=5)
             await trial.services.allocate_orders.run_once()
             await trial.services.retire_units.run_once()
             await trial.services.check_registries.run_once()
-    assert await trial.fetch("SELECT * FROM registry_drifts WHERE confirmed_at IS NOT NULL") == []
+            assert await trial.fetch("SELECT * FROM registry_drifts WHERE confirmed_at IS NOT NULL") == []
     assert await paused(trial) == []
+
+
+async def test_nothing_is_noticed_while_500_lots_have_open_requests(trial: Shop) -> None:
+    await trial.sell("wind", {"A": 1})
+    [heads, _] = trial.lot_file("A", 2020, 2)[FileKind.LOTS]
+    lots = [f"{REGISTRIES[TONNE]},A,2020,test-{number},1,2,held,," for number in range(500)]
+    await trial.import_files({FileKind.LOTS: [heads, *lots]})
+    names = ("Registry Pending", "Registry Answer Lost", "Registry Late", "Registry Lost")
+    orders = [await buy(trial, name, 250 * TONNE) for name in names]
+    await trial.services.allocate_orders.run_once()
+    most = 0
+    for _ in range(6):
+        for _ in range(5):
+            await trial.services.retire_units.run_once()
+        most = max(most, await trial.fetchval("SELECT count(*) FROM registry_instructions WHERE closed_at IS NULL"))
+        await trial.services.check_registries.run_once()
+        assert await trial.fetch("SELECT * FROM registry_drifts") == []
+        trial.clock.advance(minutes=5)
+    assert most == 500
+    await trial.work()
+    assert await trial.statuses(*orders) == ["complete"] * 4
 
 
 async def audited(shop: Shop) -> list[str]:
