@@ -12,7 +12,7 @@ from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.countries import country_code, country_records
 from tonne.selling.catalogue.imports.project_rows import ProjectRow
 from tonne.supply.stock.lots.lots import MAX_LOT_UNITS, LotRow, LotUnits
-from tonne_verify.serials.parse import is_made_up, parse, parse_block
+from tonne_verify.serials.parse import is_made_up, is_of_demo, parse, parse_block
 from tonne_verify.serials.spelling import plain_spelling
 from tonne_verify.serials.units import SerialError, UnitRange
 
@@ -27,8 +27,11 @@ class Disagreement(Exception):
         self.column = column
 
 
-def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
-    """Raises Disagreement. `project` is None if it is not known, which is an error of its own."""
+def read_units(row: LotRow, project: ProjectRow | None, mode: Mode, *, is_demo: bool = False) -> LotUnits:
+    """Raises Disagreement. `project` is None if it is not known, which is an error of its own.
+
+    `is_demo`: live lots may have the made-up serials of a demo.
+    """
     column = "serial_block" if row.serial is None else "serial"
     unit_grams = GRAMS_PER_TONNE if project is None else project.granularity_grams
     try:
@@ -39,7 +42,7 @@ def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
             units = parse_block(row.registry, block, first, last, unit_grams=unit_grams)
     except SerialError as error:
         raise Disagreement(column, str(error)) from error
-    if mode is Mode.LIVE and is_made_up(row.registry, units):
+    if mode is Mode.LIVE and (is_made_up(row.registry, units) or (is_of_demo(units) and not is_demo)):
         raise Disagreement(
             column, f"{quoted(units.text)} is made up, and no serial of {row.registry}: enter the real one."
         )
