@@ -9,6 +9,7 @@ from tests.support.command import Operator
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.supply.registries.upload_statement import read_statement
+from tonne.supply.registries.waiting import WAITING
 from tonne.supply.retirements.confirmations.work_list import Task
 from tonne_verify.serials.units import UnitRange
 
@@ -143,3 +144,27 @@ def test_the_quantity_says_whether_the_last_number_at_isometric_counts() -> None
         read(f"{head}\n{serial},2")
     with pytest.raises(SheetInvalid, match="does not say if its last number counts"):
         read(f"Serial Number\n{serial}")
+
+
+async def test_the_doctor_warns_of_an_account_that_nobody_compares(live: Shop, desk: Desk) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10)
+    await live.execute("UPDATE projects SET registry = 'The Reserve' WHERE mode = 'live' AND registry = 'CAR'")
+    [check] = [each for each in WAITING if each.name.startswith("accounts without an API")]
+
+    async def found() -> list[str]:
+        rows = await live.fetch(check.sql, *check.parameters(live.settings, live.clock.now))
+        return [row["where"] for row in rows]
+
+    live.clock.advance(days=7)
+    assert await found() == []
+    live.clock.advance(seconds=1)
+    assert await found() == ["Our Registry: never"], "lots of demos are at no registry"
+    desk.upload("live-A-1 101–110")
+    await live.execute("UPDATE registry_accounts SET looked_at = $1", live.clock.now)
+    assert await found() == []
+    live.clock.advance(days=8)
+    assert await found() == ["Our Registry: not since 2026-03-08"]
+    await live.execute("UPDATE lots SET serial = 'CAR-1' WHERE registry_account IS NULL AND serial LIKE '%CAR-%'")
+    await live.execute("UPDATE registry_accounts SET id = 'desk-car'")
+    assert set(await found()) == {"The Reserve: not since 2026-03-08", "Our Registry: never"}, "as uploads name it"

@@ -8,8 +8,9 @@ import pytest
 
 from tests.supply.registries.adapters.test_isometric import SERIAL, settings_for
 from tests.supply.retirements.shop import Shop
+from tests.support.command import tonne
 from tests.support.processes import free_port
-from tests.support.registries.isometric_server import IsometricServer
+from tests.support.registries.isometric_server import ACCESS_TOKEN, CLIENT_SECRET, ORGANISATION, IsometricServer
 from tests.support.registries.network import Fault, Network
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace
@@ -237,16 +238,40 @@ def test_the_expiry_of_a_token_is_read_from_it() -> None:
     assert find_expiry("no token") is None
 
 
-async def test_the_doctor_warns_of_a_test_environment(live: Shop, isometric: IsometricServer) -> None:  # noqa: ARG001 - configured
+@pytest.mark.usefixtures("isometric")
+async def test_the_doctor_finds_retirements_that_are_none(live: Shop) -> None:
     await look(live)
-    [check] = [each for each in WAITING if each.name.startswith("live credits")]
-    for address, count in (
-        (live.settings.isometric_api_base, 1),
-        ("https://api.sandbox.isometric.com/registry/v0", 1),
-        ("https://api.isometric.com/registry/v0", 0),
+    sandbox, local = [
+        next(each for each in WAITING if each.name.startswith(name)) for name in ("live credits", "no registry of live")
+    ]
+    assert (sandbox.is_broken, local.is_broken) == (False, True)
+    for address, counts in (
+        (live.settings.isometric_api_base, (0, 1)),
+        ("http://localhost:8000", (0, 1)),
+        ("https://api.sandbox.isometric.com/registry/v0", (1, 0)),
+        ("https://api.isometric.com/registry/v0", (0, 0)),
     ):
         settings = replace(live.settings, isometric_api_base=address)
-        assert len(await live.fetch(check.sql, *check.parameters(settings, live.clock.now))) == count, address
+        found = [await live.fetch(each.sql, *each.parameters(settings, live.clock.now)) for each in (sandbox, local)]
+        assert (len(found[0]), len(found[1])) == counts, address
+
+
+@pytest.mark.usefixtures("isometric")
+async def test_a_registry_on_this_machine_is_a_failure_of_the_doctor(live: Shop) -> None:
+    await look(live)
+    done = tonne(
+        "doctor",
+        "--only",
+        "on this machine",
+        database_url=live.database._url,
+        secret_key=live.settings.secret_key,
+        isometric_organisation_id=ORGANISATION,
+        isometric_client_secret=CLIENT_SECRET,
+        isometric_access_token=ACCESS_TOKEN,
+        isometric_api_base="http://127.0.0.1:9",
+    )
+    assert done.returncode == 1
+    assert "BROKEN  no registry of live credits is on this machine" in done.stdout
 
 
 async def test_the_doctor_warns_of_a_token_that_expires(live: Shop, isometric: IsometricServer) -> None:  # noqa: ARG001 - configured
