@@ -117,6 +117,10 @@ class Shop(Scene):
                 ],
             }
         )
+        await self.read_bundles()
+
+    async def read_bundles(self) -> None:
+        """After an import, for `bundle_id`."""
         catalogue = await self.services.catalogues.current(self.mode)
         self._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
 

@@ -67,8 +67,7 @@ async def sell(shop: Shop, tonnes: str = "1", serial: str = SERIAL) -> str:
             ],
         }
     )
-    catalogue = await shop.services.catalogues.current(shop.mode)
-    shop._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
+    await shop.read_bundles()
     return str(await shop.fetchval("SELECT id FROM lots WHERE serial = $1", serial))
 
 
