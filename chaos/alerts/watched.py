@@ -110,7 +110,9 @@ class Service:
         self.cluster.settings.update({**SELLER, **mail, **stripe_settings})
         self._second = {"data_dir": data_of_second}, tuple(wrapper_of_second)
         async with self.cluster.connection() as tx, tx.transaction():
-            await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(utc_now()))
+            await import_files(
+                tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(utc_now()), is_demo=True
+            )
         self.organisation = await self._open_organisation()
         await asyncio.gather(*(asyncio.to_thread(self.start, name) for name in self.ports))
         self.hook = await self._open_hook(self.organisation)

@@ -21,7 +21,8 @@ FAULTS_PER_KILL = 50
 FAULTS_PER_STOP = 1000
 # How often each is the one that is killed.
 VICTIMS = {"worker": 6, "registry": 2, "api": 1}
-PROBABILITY = 0.4
+# What is lost or doubled matters for requests to retire. Most requests only read.
+PROBABILITY = {"GET": 0.05, "POST": 0.6}
 # Orders that wait for a registry, so that it always has work.
 AHEAD = 32
 SETTINGS = {**SHORT_TIMES, "payment_time_scale": "0.0001"}
@@ -34,11 +35,12 @@ FROM registry_instructions WHERE closed_at IS NULL
 """
 OPEN_ORDERS = "SELECT count(*) FROM orders WHERE status <> 'complete'"
 PAUSED = "SELECT format('lot %s: %s', id, pause_reason) FROM lots WHERE paused_at IS NOT NULL"
-# A registry that fails is asked again at once, not after a minute.
+# A registry that fails is looked at again at once, not after a minute. What works then is asked again.
 LOOK_NOW = """
-UPDATE registry_accounts SET next_look_at = '-infinity', stopped_at = NULL, failures = 0
+UPDATE registry_accounts SET next_look_at = '-infinity'
 WHERE id IN (SELECT id FROM registry_accounts FOR UPDATE SKIP LOCKED)
 """
+STOPPED = "SELECT count(*) FROM audit_log WHERE action = 'registry_account.stopped'"
 CONNECTED = "SELECT count(*) = $1 FROM lots WHERE mode = 'live' AND registry_account IN ('isometric', 'puro')"
 COMPARED = "SELECT bool_and(looked_at > $1) FROM registry_accounts"
 NOW = "SELECT clock_timestamp()"
@@ -64,7 +66,10 @@ class _KillTest:
         self._victims = [name for name, weight in VICTIMS.items() for _ in range(weight)]
         self._killed = {name: cluster.announce(f"{name} killed", kills // 20) for name in VICTIMS}
         self._stopped = cluster.announce("database stopped", faults // FAULTS_PER_STOP)
-        self._of_network = {kind: cluster.announce(str(kind), faults // 20) for kind in Fault}
+        self._of_posts = {kind: cluster.announce(f"POST {kind}", faults // 20) for kind in Fault}
+        self._of_gets = {kind: cluster.announce(f"GET {kind}", faults // 200) for kind in Fault}
+        self._breaker = cluster.announce("account stopped", faults // 600)
+        self._is_buying = True
         # A database that stops fails what jobs do.
         cluster.log_errors_expected = self._stopped.at_least > 0
 
@@ -79,11 +84,11 @@ class _KillTest:
             await cluster.until_true("all lots are connected", CONNECTED, len(CODES), within_s=90)
             await scene.start_servers(PROBABILITY)
             async with short_leases(cluster), asyncio.TaskGroup() as tasks:
-                buying = tasks.create_task(_buy(cluster, scene))
+                tasks.create_task(self._buy(scene))
                 await self._inject(scene)
-                buying.cancel()
+                self._is_buying = False
             # Requests that are under way to the registries are lost with these.
-            await scene.start_servers(0)
+            await scene.start_servers({})
             self._start_workers()
             async with short_leases(cluster):
                 await cluster.until_empty("every credit was retired", UNFINISHED, 600)
@@ -93,10 +98,7 @@ class _KillTest:
         """Until there were enough faults of all kinds together."""
         while True:
             self._start_workers()
-            counts = scene.count()
-            for kind, fault in self._of_network.items():
-                fault.count = counts[kind]
-            total = counts.total() + self._kills + self._stopped.count
+            total = self._count(scene)
             if total >= (self._kills + 1) * FAULTS_PER_KILL:
                 await self._kill_one(scene)
             elif total >= (self._stopped.count + 1) * FAULTS_PER_STOP:
@@ -106,6 +108,14 @@ class _KillTest:
                 return
             else:
                 await asyncio.sleep(0.1)
+
+    def _count(self, scene: RegistryScene) -> int:
+        """All faults so far."""
+        counts = scene.count()
+        for method, faults in (("POST", self._of_posts), ("GET", self._of_gets)):
+            for kind, fault in faults.items():
+                fault.count = counts[method, kind]
+        return counts.total() + self._kills + self._stopped.count
 
     def _start_workers(self) -> None:
         """Like a supervisor: also those that found no database when they started."""
@@ -127,6 +137,15 @@ class _KillTest:
                 await asyncio.to_thread(cluster.rng.choice(running).kill)
         self._killed[victim]()
 
+    async def _buy(self, scene: RegistryScene) -> None:
+        """Each order gets its answer, so that all are known in the end."""
+        while self._is_buying:
+            missing = 0
+            with contextlib.suppress(*_UNREACHABLE):
+                missing = AHEAD - await self._cluster.fetchval(OPEN_ORDERS)
+            await scene.buy(max(0, missing))
+            await asyncio.sleep(0.5)
+
     async def _compare(self, scene: RegistryScene) -> None:
         """Also as the service compares: it must find no difference."""
         cluster = self._cluster
@@ -135,9 +154,13 @@ class _KillTest:
         retired = await scene.compare()
         paused = await cluster.fetch(PAUSED)
         cluster.require(not paused, f"lots are paused: {[row[0] for row in paused[:3]]}")
-        total = scene.count().total() + self._kills + self._stopped.count
+        total, posts = self._count(scene), sum(fault.count for fault in self._of_posts.values())
+        self._breaker.count = await cluster.fetchval(STOPPED)
+        cluster.require(posts >= self._faults // 2, f"only {posts} faults of requests to retire")
         units = ", ".join(f"{count} of {account}" for account, count in retired.items())
-        cluster.notes.append(f"{total} faults, {self._kills} SIGKILL, {len(cluster.placed)} orders, {WORKERS} workers")
+        cluster.notes.append(
+            f"{total} faults, {posts} of POST, {self._kills} SIGKILL, {len(cluster.placed)} orders, {WORKERS} workers"
+        )
         cluster.notes.append(f"units retired: {units}")
         cluster.require(all(retired.values()), f"an account has retired nothing: {units}")
 
@@ -156,12 +179,3 @@ class _KillTest:
             yield
         finally:
             task.cancel()
-
-
-async def _buy(cluster: Cluster, scene: RegistryScene) -> None:
-    while True:
-        missing = 0
-        with contextlib.suppress(*_UNREACHABLE):
-            missing = AHEAD - await cluster.fetchval(OPEN_ORDERS)
-        await scene.buy(max(0, missing))
-        await asyncio.sleep(0.5)

@@ -5,8 +5,8 @@ import contextlib
 import csv
 import io
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import aiohttp
 import asyncpg
@@ -14,6 +14,7 @@ import asyncpg
 from chaos.cluster import Cluster
 from chaos.model import NotAsExpected, Organisation, Payment, Refused
 from chaos.registries.books import Books, compare_books
+from chaos.registries.servers import BREACH
 from tests.money.cards.gateways.fake_stripe_cards import GOOD, fake_stripe_cards
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.processes import HOST, Process, free_port
@@ -43,17 +44,26 @@ CODES = [*ISOMETRIC_CODES, *PURO_CODES]
 PATIENCE_S = 1.0
 READY_WITHIN_S = 120.0
 TEST_CARD = "4242424242424242"
-# What registries do for such beneficiaries besides what the network does. No order of them needs a person.
-LIVE_NAMES = ("Registry Answer Lost", "Registry Doubled")
-TEST_NAMES = (
-    *LIVE_NAMES,
-    *("Registry Lost", "Registry Late", "Registry Pending", "Registry Fewer", "Registry Other Serials"),
-)
+# What registries do for such beneficiaries besides what the network does. No order of them needs a person: none is
+# refused or rejected. Live accounts are compared every second, in which a part of a request whose answer is lost is a
+# difference: they retire what they are asked for.
+ISOMETRIC_NAMES = ("Registry Answer Lost", "Registry Doubled")
+PURO_NAMES = (*ISOMETRIC_NAMES, "Registry Pending", "Registry Other Serials")
+TEST_NAMES = (*PURO_NAMES, "Registry Fewer", "Registry Lost", "Registry Late")
 BUNDLES = """
 SELECT bundle.mode, bundle.id, min(project.granularity_grams) AS unit_grams
 FROM bundles bundle JOIN bundle_projects part ON part.mode = bundle.mode AND part.bundle_id = bundle.id
 JOIN projects project ON project.mode = part.mode AND project.id = part.project_id
 WHERE bundle.enabled GROUP BY bundle.mode, bundle.id ORDER BY bundle.mode, bundle.id
+"""
+LIVE_COSTS = "SELECT id, total_cost_minor FROM orders WHERE mode = 'live'"
+WRONG_SHARES = """
+SELECT bought.id, bought.quantity_grams, coalesce(supplied.grams, 0) AS supplied
+FROM orders bought LEFT JOIN (
+    SELECT share.order_id, sum(share.quantity_grams) AS grams
+    FROM shares share JOIN parcels parcel ON parcel.mode = share.mode AND parcel.id = share.parcel_id
+    WHERE parcel.status = 'retired' GROUP BY share.order_id) supplied ON supplied.order_id = bought.id
+WHERE supplied.grams IS DISTINCT FROM bought.quantity_grams
 """
 NAMESPACES = """
 SELECT lot.id, block.namespace FROM lots lot JOIN serial_blocks block ON block.number = lot.serial_block
@@ -76,25 +86,29 @@ class RegistryScene:
         self._books = books
         self._record = cluster.folder / "faults"
         self._record.touch()
-        self.counts: Counter[Fault] = Counter()
+        self.counts: Counter[tuple[str, Fault]] = Counter()
         self._counted = 0
         self._ports = free_port(), free_port()
         self._servers: Process | None = None
-        self._probability = 0.0
+        self._probability: Mapping[str, float] = {}
         self._organisations: dict[str, Organisation] = {}
         self._bundles: list[tuple[str, str, int]] = []
 
-    def count(self) -> Counter[Fault]:
-        """What the network has done so far."""
+    def count(self) -> Counter[tuple[str, Fault]]:
+        """What the network has done so far, by method."""
         with self._record.open("rb") as record:
             record.seek(self._counted)
             for line in record:
-                self.counts[Fault(line.decode().rstrip())] += 1
+                method, _, fault = line.decode().rstrip().partition(" ")
+                if method == BREACH:
+                    self.cluster.problems.append(f"not what the interface of a registry says: {fault}")
+                else:
+                    self.counts[method, Fault(fault)] += 1
                 self._counted += len(line)
         return self.counts
 
     async def open(self, resources: contextlib.AsyncExitStack) -> None:
-        stripe = await resources.enter_async_context(fake_stripe_cards())
+        stripe = self._stripe = await resources.enter_async_context(fake_stripe_cards())
         await self._issue()
         isometric_port, puro_port = self._ports
         self.cluster.settings.update(
@@ -134,8 +148,8 @@ class RegistryScene:
             await (isometric if code in ISOMETRIC_CODES else puro).deposit(serial_of(code))
         await database.close()
 
-    async def start_servers(self, probability: float | None = None) -> None:
-        """Start them again, after they were killed or with other faults."""
+    async def start_servers(self, probability: Mapping[str, float] | None = None) -> None:
+        """Start them again, after they were killed or with other faults: how often, by method."""
         self.kill_servers()
         self._probability = self._probability if probability is None else probability
         self._servers = Process(
@@ -144,7 +158,8 @@ class RegistryScene:
             str(self._record),
             *map(str, self._ports),
             f"--seed={self.cluster.rng.randrange(1_000_000)}",
-            f"--probability={self._probability}",
+            f"--of-get={self._probability.get('GET', 0)}",
+            f"--of-post={self._probability.get('POST', 0)}",
             f"--patience-s={PATIENCE_S}",
             settings={},
             log=self.cluster.folder / "registries.txt",
@@ -171,7 +186,8 @@ class RegistryScene:
             mode = rng.choice(("live", "live", "live", "test"))
             bundle_id, unit_grams = rng.choice([each[1:] for each in self._bundles if each[0] == mode])
             key = new_id("key")
-            names = (f"Customer {key}", *(LIVE_NAMES if mode == "live" else TEST_NAMES))
+            live_names = ISOMETRIC_NAMES if unit_grams == 1000 else PURO_NAMES
+            names = (f"Customer {key}", *(live_names if mode == "live" else TEST_NAMES))
             # What a card can be charged, at least.
             units = 30 if unit_grams == 1000 else rng.choice((1, 1, 2))
             body: dict[str, object] = {
@@ -194,6 +210,7 @@ class RegistryScene:
                         raise
                 else:
                     self.cluster.placed[organisation.scopes[0].account_id, key] = placed["id"]
+                    self.cluster.final_statuses[placed["id"]] = "complete"
                     return
             await asyncio.sleep(0.2)
         raise NotAsExpected("an order got no answer")
@@ -212,11 +229,25 @@ class RegistryScene:
             for books, of_one in accounts:
                 retired[books.account], problems = await compare_books(books, here, of_one)
                 self.cluster.problems += problems
+            self._require_none("orders with other grams than they bought", await here.fetch(WRONG_SHARES))
+            self._require_none("orders that were not charged once", await self._wrong_charges(here))
             return retired
 
+    async def _wrong_charges(self, here: Connection) -> list[str]:
+        """Live orders are charged at Stripe; the checker looks at the others."""
+        taken: defaultdict[str, list[int]] = defaultdict(list)
+        for intent in self._stripe.intents.values():
+            if intent["status"] == "succeeded":
+                taken[intent["metadata"]["order_id"]].append(intent["amount_received"])
+        costs = {row["id"]: [row["total_cost_minor"]] for row in await here.fetch(LIVE_COSTS)}
+        return sorted(id_ for id_ in costs.keys() | taken.keys() if costs.get(id_) != taken[id_])
 
-def _isometric_namespace(serial: str) -> str:
-    return parse("Isometric", serial).namespace
+    def _require_none(self, what: str, found: Sequence[object]) -> None:
+        self.cluster.require(not found, f"{what}: {len(found)}, such as {found[:3]}")
+
+
+def _isometric_namespace(lot_id: str) -> str:
+    return parse("Isometric", isometric_server.serial_of(lot_id)).namespace
 
 
 def _puro_namespace(frame: str) -> str:

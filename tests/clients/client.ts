@@ -68,7 +68,7 @@ const theirs = (await client.orders.list({}, { account: other }).page()).data.ma
 isSlow = true;
 const late = await client.account.retrieve({ timeoutMs: 50, maxRetries: 0 }).catch((caught: unknown) => caught);
 isSlow = false;
-const refused = await client.orders.cancel(order.id, {}, keyed).catch((caught: unknown) => caught);
+const refused = await client.orders.release(order.id, keyed).catch((caught: unknown) => caught);
 const shown = {
   once: twice[0]?.id === twice[1]?.id,
   acted: theirs.includes(twice[0]?.id ?? "") && !theirs.includes(order.id),

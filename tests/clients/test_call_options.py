@@ -47,9 +47,9 @@ def test_every_method_that_creates_something_takes_an_idempotency_key() -> None:
 def test_what_creates_nothing_refuses_a_key() -> None:
     client = Client("key")
     with pytest.raises(
-        TypeError, match=r"^POST /v1/orders/ord_1/cancel takes no idempotency_key: it creates nothing\.$"
+        TypeError, match=r"^POST /v1/orders/ord_1/release takes no idempotency_key: it creates nothing\.$"
     ):
-        client.orders.cancel("ord_1", idempotency_key="mine")  # type: ignore[call-arg]
+        client.orders.release("ord_1", idempotency_key="mine")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="takes no idempotency_key"):
         client.orders.list(idempotency_key="mine").page()  # type: ignore[call-arg]
 
@@ -97,4 +97,4 @@ async def test_the_async_client_takes_them_too(service: Service) -> None:
         assert orders[0].id in [each.id async for each in client.orders.list(limit=1, account=other)]
         assert orders[0].id not in [each.id async for each in client.orders.list()]
         with pytest.raises(TypeError, match="takes no idempotency_key"):
-            await client.orders.cancel(orders[0].id, idempotency_key="mine")  # type: ignore[call-arg]
+            await client.orders.release(orders[0].id, idempotency_key="mine")  # type: ignore[call-arg]

@@ -154,7 +154,7 @@ def test_a_long_retry_after_is_left_to_the_caller(network: Make) -> None:
 @pytest.mark.parametrize("steps", [[REFUSED], [failure(429, "rate_limited")], [failure(503, "service_held")]])
 def test_a_post_without_a_key_is_repeated_if_nothing_was_done(network: Make, steps: Sequence[Step]) -> None:
     made = network(*steps, ok())
-    assert made.client().orders.cancel("ord_1").id == "ord_1"
+    assert made.client().orders.release("ord_1").id == "ord_1"
     assert len(made.requests) == 2
 
 
@@ -169,7 +169,7 @@ def test_a_post_without_a_key_is_repeated_if_nothing_was_done(network: Make, ste
 def test_a_post_without_a_key_is_not_repeated_otherwise(network: Make, step: Step, expected: type[TonneError]) -> None:
     made = network(step)
     with pytest.raises(expected):
-        made.client().orders.cancel("ord_1")
+        made.client().orders.release("ord_1")
 
 
 def test_retries_end(network: Make) -> None:

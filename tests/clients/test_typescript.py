@@ -48,7 +48,7 @@ def check_shown(shown: dict[str, Any]) -> None:
     assert (shown["first"], shown["account"]) == ("placed", "account test")
     assert float(shown["total"]) > 0
     assert (shown["once"], shown["acted"], shown["late"]) == (True, True, True), "options of one call had no effect"
-    assert re.fullmatch(r"POST /v1/orders/\w+/cancel takes no idempotencyKey: it creates nothing.", shown["refused"])
+    assert re.fullmatch(r"POST /v1/orders/\w+/release takes no idempotencyKey: it creates nothing.", shown["refused"])
     assert shown["bundles"] > 1
 
 

@@ -53,7 +53,7 @@ async def build_world(tx: Connection) -> World:
     ours = (await open_organisation(tx, "Ours", Decimal("0.10"), by=TESTER.at(START))).id
     theirs = (await open_organisation(tx, "Theirs", Decimal("0.10"), by=TESTER.at(START))).id
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency="EUR", by=TESTER.at(START))
+        await import_files(tx, mode, demo_files(mode), currency="EUR", by=TESTER.at(START), is_demo=True)
     bundles = await tx.fetch("SELECT mode, slug, id, enabled FROM bundles ORDER BY position")
     return World(
         ours_test=await open_tenant(tx, ours, Mode.TEST),

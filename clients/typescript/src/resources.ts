@@ -1011,8 +1011,8 @@ export class OrdersResource {
    * can be cancelled: what was paid is refunded. Before its `fulfil_after` every account may do so, later only one that
    * may refund by API. From `retiring` on, no order can be cancelled.
    */
-  cancel(orderId: string, body: models.CancelInput = {}, options: CallOptions = {}): Promise<models.Order> {
-    return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/cancel`, { body }, options);
+  cancel(orderId: string, body: models.CancelInput = {}, options: CreateOptions = {}): Promise<models.Order> {
+    return this.#caller.call("POST", `/v1/orders/${segment("orderId", orderId)}/cancel`, { body, repeat: "header" }, options);
   }
 
   /**

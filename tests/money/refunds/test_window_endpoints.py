@@ -38,8 +38,13 @@ async def test_a_reduction_is_made_once_per_key_without_the_right_to_refund(api:
     assert (await api.get(f"/v1/orders/{order['id']}")).json() == first.json()
     again = await api.post(path, {"quantity": "1.5"})
     assert (again.status_code, codes(again)) == (400, ["reduction_invalid"])
-    cancelled = await api.post(f"/v1/orders/{order['id']}/cancel", {"refund": True})
+    cancelled, repeated = [
+        await api.post(f"/v1/orders/{order['id']}/cancel", {"refund": True}, Idempotency_Key="c-1") for _ in range(2)
+    ]
     assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
+    assert (repeated.json(), repeated.headers["Idempotent-Replayed"]) == (cancelled.json(), "true")
+    other = await api.post(f"/v1/orders/{order['id']}/cancel", {"refund": False}, Idempotency_Key="c-1")
+    assert other.headers["Idempotency-Mismatch"] == "true"
 
 
 async def test_of_two_copies_of_a_reduction_at_once_one_counts(api: ApiClient, scene: Scene) -> None:

@@ -30,7 +30,6 @@ CREATES_NOTHING = {
         "moves a test order to its next status, which it can reach only once",
     ),
     "POST /v1/test-helpers/accounts/{account_id}/collect": "bills what waits: a repeat finds nothing left",
-    "POST /v1/orders/{order_id}/cancel": "moves an order to a status that it can reach only once",
     "POST /v1/orders/{order_id}/release": "ends a wait: a repeat changes nothing",
     "POST /v1/accounts/{account_id}/logo": "replaces the logo: a repeat changes nothing",
     "POST /v1/accounts/client/{client_account_id}/logo": "replaces the logo: a repeat changes nothing",
@@ -71,6 +70,7 @@ class Bodies:
             "api_key_id": (await self.api.post("/v1/api-keys", {"name": "Web shop"})).json()["id"],
             "offset_link_id": (await self.api.post("/v1/offset-links", {"title": "Offset"})).json()["id"],
             "order_id": await self._paid_order(),
+            "order_to_cancel": await self._paid_order(),
         }
 
     async def _paid_order(self) -> str:
@@ -99,6 +99,7 @@ class Bodies:
             "POST /v1/orders/by-value": {"value": "100.00"},
             "POST /v1/orders/{order_id}/refunds": {"amount": "1.00"},
             "POST /v1/orders/{order_id}/reduce": {"quantity": "0.75"},
+            "POST /v1/orders/{order_id}/cancel": {"refund": True},
             "POST /v1/quotes": ONE_TONNE,
             "POST /v1/accounts": {"name": "Fjord Bakery", "currency": "EUR"},
             "POST /v1/accounts/client": {"name": "Fjord Bakery", "currency": "EUR"},
@@ -117,7 +118,8 @@ class Bodies:
         }
 
     def path(self, route: Route) -> str:
-        return re.sub(r"\{(\w+)\}", lambda found: self.ids[found[1]], route.path)
+        ids = self.ids | ({"order_id": self.ids["order_to_cancel"]} if route.path.endswith("/cancel") else {})
+        return re.sub(r"\{(\w+)\}", lambda found: ids[found[1]], route.path)
 
 
 def _without_key(body: dict[str, Any]) -> dict[str, Any]:
@@ -150,11 +152,12 @@ async def test_every_post_creates_once_per_key_or_creates_nothing(bodies: Bodies
         path, body = bodies.path(route), of_routes[name]
         first, repeated = [await api.post(path, body, Idempotency_Key=f"once {name}") for _ in range(2)]
         another = await api.post(path, body, Idempotency_Key=f"another {name}")
-        # An account has one page, a key is rotated once, and an order is reduced to a quantity once.
+        # An account has one page, a key is rotated once, and an order is cancelled, or reduced to a quantity, once.
         creates_one = name in {
             "POST /v1/sustainability-pages",
             "POST /v1/api-keys/{api_key_id}/rotate",
             "POST /v1/orders/{order_id}/reduce",
+            "POST /v1/orders/{order_id}/cancel",
         }
         replayed = repeated.headers.get("Idempotent-Replayed") == "true" or name in BATCHES
         if (first.status_code, repeated.status_code) not in {(201, 200), (200, 200)} or not replayed:

@@ -93,7 +93,7 @@ def counts(report: ImportReport) -> dict[str, tuple[int, int, int, int]]:
 async def test_importing_the_demo_catalogue_again_changes_nothing(db: Database) -> None:
     for mode in Mode:
         async with db.transaction() as tx:
-            first = await import_files(tx, mode, demo_files(mode), currency="EUR", by=TESTER.at(NOW))
+            first = await import_files(tx, mode, demo_files(mode), currency="EUR", by=TESTER.at(NOW), is_demo=True)
         assert (first.version, first.changed) == (1, True)
         assert counts(first)["projects.csv"] == (14, 0, 0, 0)
     before = await contents(db)
@@ -107,7 +107,7 @@ async def test_importing_the_demo_catalogue_again_changes_nothing(db: Database) 
 
 async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Database) -> None:
     async with db.transaction() as tx:
-        await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(NOW))
+        await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(NOW), is_demo=True)
         bundles = await tx.fetch("SELECT id, unit_price_minor, enabled FROM bundles")
         selection = json.loads(await tx.fetchval("SELECT default_bundle_selection FROM catalogues"))
         rates = await tx.fetch("SELECT quote FROM exchange_rates WHERE base = 'EUR' AND as_of < $1", NOW)
@@ -119,6 +119,14 @@ async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Databas
     assert [choice["percentage"] for choice in selection] == ["60", "40"]
     assert {row["quote"] for row in rates} == {"USD", "GBP", "JPY", "CHF", "KWD", "SEK", "ISK"}
     assert all(row["serial"].startswith("TEST-LIVE-") for row in blocks)
+
+
+async def test_live_lots_with_made_up_serials_are_for_demos(db: Database) -> None:
+    with pytest.raises(SheetInvalid) as raised:
+        async with db.transaction() as tx:
+            await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(NOW))
+    assert {error.column for error in raised.value.errors} == {"serial"}
+    assert "is made up, and no serial of" in raised.value.errors[0].message
 
 
 async def test_one_error_prevents_the_import_and_all_are_reported_in_order(db: Database) -> None:

@@ -3,6 +3,7 @@
 Otherwise the model would prove nothing.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from tests.supply.registries.histories import Client, Request, Row
@@ -53,10 +54,13 @@ class SentHoweverLate(Client):
         return False
 
 
+@dataclass
 class PendingIsClosedInDoubt(Client):
     """Rule 3 is broken for what was accepted: another copy may use the holding that the rejection has freed."""
 
     late_share = 0.4
+    # Some arrive just after the rejection was noticed.
+    late_s: tuple[int, ...] = tuple(range(650, 4000, 50))
 
     def answered(self, row: Row, answer: Answer, *, by_request: bool) -> RequestProgress:
         is_rejected = row.progress.state is State.PENDING and answer.outcome is Outcome.DECLINED and not by_request

@@ -243,8 +243,9 @@ class Client:
     def settle(self, row: Row, answer: Answer, *, by_request: bool) -> None:
         if row.progress.state in CLOSED:
             return
-        row.next_at = rules.next_look(row.looks, self.now)
-        self.close(row, self.answered(row, answer, by_request=by_request), answer)
+        progress = self.answered(row, answer, by_request=by_request)
+        row.next_at = rules.next_look(progress, row.looks, self.now)
+        self.close(row, progress, answer)
 
     def close(self, row: Row, progress: RequestProgress, answer: Answer | None) -> None:
         """Book the result, if there is one."""

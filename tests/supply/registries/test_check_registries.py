@@ -1,16 +1,19 @@
 """Registries that contradict the books are noticed, and nothing else is."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tests.supply.registries.test_retire_units import buy
-from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.supply.retirements.shop import KILOGRAM, REGISTRIES, TONNE, Shop
 from tests.support.command import Operator
-from tonne.platform.values.context import Mode
+from tests.support.rounds import IS_LONG
+from tonne.platform.values.context import Mode, replace
+from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.registries.account_store import LotBooks
 from tonne.supply.registries.compare_books import compare, expected_balance
-from tonne.supply.registries.gateway import Holding, NotRead
+from tonne.supply.registries.gateway import Answer, Holding, Instruction, NotRead
 from tonne.supply.registries.simulated import SimulatedRegistry
 from tonne.supply.stock.vintages import load_vintages_any_account
 
@@ -61,17 +64,47 @@ async def test_a_unit_that_somebody_else_retires_pauses_its_lot_within_15_minute
 
 
 async def test_nothing_is_noticed_in_a_day_without_a_difference(trial: Shop, unit: int) -> None:
+    """Of three hours, and of a whole day in `make test-random`."""
     names = ("Ada", "Registry Pending", "Registry Answer Lost", "Registry Late", "Registry Fewer", "Registry Busy")
     buyers = [await trial.account(name) for name in names]
-    for hour in range(24):
-        await buy(trial, buyers[hour % len(buyers)], unit if hour % 2 else unit // 4)
-        for _ in range(6):
-            trial.clock.advance(minutes=10)
+    for hour in range(24 if IS_LONG else 3):
+        first = 2 * hour % len(buyers)
+        for buyer in buyers[first : first + 2]:
+            await buy(trial, buyer, unit if hour % 2 else unit // 4)
+        for _ in range(12):
+            trial.clock.advance(minutes=5)
             await trial.services.allocate_orders.run_once()
             await trial.services.retire_units.run_once()
             await trial.services.check_registries.run_once()
-    assert await trial.fetch("SELECT * FROM registry_drifts WHERE confirmed_at IS NOT NULL") == []
+            assert await trial.fetch("SELECT * FROM registry_drifts WHERE confirmed_at IS NOT NULL") == []
     assert await paused(trial) == []
+
+
+async def test_nothing_is_noticed_while_500_lots_have_open_requests(trial: Shop) -> None:
+    await trial.sell("wind", {"A": 1})
+    [heads, _] = trial.lot_file("A", 2020, 2)[FileKind.LOTS]
+    lots = [f"{REGISTRIES[TONNE]},A,2020,test-{number},1,2,held,," for number in range(500)]
+    await trial.import_files({FileKind.LOTS: [heads, *lots]})
+    names = ("Registry Pending", "Registry Answer Lost", "Registry Late", "Registry Lost")
+    orders = [await buy(trial, name, 250 * TONNE) for name in names]
+    await trial.services.allocate_orders.run_once()
+    most = 0
+    for _ in range(6):
+        for _ in range(5):
+            await trial.services.retire_units.run_once()
+        most = max(most, await trial.fetchval("SELECT count(*) FROM registry_instructions WHERE closed_at IS NULL"))
+        await trial.services.check_registries.run_once()
+        assert await trial.fetch("SELECT * FROM registry_drifts") == []
+        trial.clock.advance(minutes=5)
+    assert most == 500
+    await trial.work()
+    assert await trial.statuses(*orders) == ["complete"] * 4
+
+
+async def audited(shop: Shop) -> list[str]:
+    """What the worker has done at a registry that people should be able to find."""
+    rows = await shop.fetch("SELECT action FROM audit_log WHERE actor = 'system:retire_units' ORDER BY id")
+    return [row["action"] for row in rows]
 
 
 async def retire_there(shop: Shop, lot_id: str, first: int, last: int) -> None:
@@ -87,6 +120,24 @@ async def retire_there(shop: Shop, lot_id: str, first: int, last: int) -> None:
     )
     taken = "UPDATE simulated_holdings SET active = active - $2::text::int8multirange WHERE lot_id = $1"
     await shop.execute(taken, lot_id, units)
+
+
+async def test_a_lot_is_paused_before_its_account_is_locked(trial: Shop, unit: int) -> None:
+    """Found by the kill test: what books answers has locked lots when it comes to accounts."""
+    await buy(trial, "Ada", unit)
+    await trial.work()
+    lot_id = await trial.fetchval("SELECT min(lot_id) FROM simulated_holdings WHERE NOT is_used")
+    await trial.execute("UPDATE simulated_holdings SET active = active - int8multirange(int8range(110, 111))")
+    trial.clock.advance(minutes=5)
+    await trial.services.check_registries.run_once()
+    trial.clock.advance(minutes=5)
+    async with trial.database.transaction() as tx:
+        await tx.execute("SELECT id FROM lots FOR NO KEY UPDATE")
+        looking = asyncio.create_task(trial.services.check_registries.run_once())
+        await trial.until_waiting_for_lock()
+        await tx.execute("SELECT id FROM registry_accounts FOR NO KEY UPDATE NOWAIT")
+    assert await looking
+    assert await trial.fetchval("SELECT paused_at IS NOT NULL FROM lots WHERE id = $1", lot_id)
 
 
 def books(asked: int = 0, **changes: int) -> list[LotBooks]:
@@ -200,8 +251,26 @@ async def test_a_refusal_that_contradicts_the_books_is_a_difference(trial: Shop,
     await trial.work()
     [drift] = await trial.fetch("SELECT * FROM registry_drifts")
     assert (drift["cause"], drift["units"], drift["confirmed_at"] is not None) == ("refused", 2, True)
+    assert await audited(trial) == ["registry_request.refused", "lot.paused"]
     assert operator.runs("registry", "settle", drift["id"], "--corrected", "--reason", "Bought more").returncode == 0
     assert await paused(trial) == []
+
+
+async def test_more_units_than_were_asked_for_pause_the_lot(
+    trial: Shop, unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retire = SimulatedRegistry.retire
+
+    async def retire_more(self: SimulatedRegistry, asked: Instruction) -> Answer:
+        answer = await retire(self, asked)
+        return replace(answer, units=(*answer.units, (150, 151)))
+
+    monkeypatch.setattr(SimulatedRegistry, "retire", retire_more)
+    await buy(trial, "Ada", 2 * unit)
+    await trial.work()
+    assert await audited(trial) == ["lot.paused"]
+    [reason] = await paused(trial)
+    assert "has retired 2 units more than T-" in reason
 
 
 async def test_units_of_an_invalid_lot_that_are_retired_after_all_are_a_difference(trial: Shop, unit: int) -> None:

@@ -266,7 +266,8 @@ async def test_jobs_and_people_at_once_do_not_block_each_other(trial: Shop, unit
     orders = [await trial.buy(buyer, unit, "wind") for buyer in (ada, berta) * 4]
     await trial.services.allocate_orders.run_once()
     lot_id = await trial.fetchval("SELECT DISTINCT lot_id FROM parcels")
-    meet = asyncio.Barrier(6)
+    reduced, cancelled = [await trial.buy_and_wait(ada, 2 * unit, "wind", manually=True) for _ in range(2)]
+    meet = asyncio.Barrier(9)
 
     async def work(job: RunsOnce) -> None:
         await meet.wait()
@@ -283,11 +284,16 @@ async def test_jobs_and_people_at_once_do_not_block_each_other(trial: Shop, unit
         work(services.retire_units),
         work(services.allocate_orders),
         work(services.resupply_orders),
+        work(services.check_registries),
+        person(partial(trial.reduce, reduced, unit)),
+        person(partial(trial.cancel, cancelled)),
         person(partial(trial.invalidate, lot_id, "Cancelled.")),
         person(partial(trial.supply, "A", 2021, 10)),
     )
     await pass_time(trial, timedelta(minutes=15))
     assert await trial.statuses(*orders) == ["complete"] * len(orders)
+    assert await trial.statuses(reduced, cancelled) == ["paid", "cancelled"]
+    assert await trial.fetchval("SELECT quantity_grams FROM orders WHERE id = $1", reduced.id) == unit
     # Of the invalid lot, a registry may have retired other units than those that its orders had.
     block = await trial.fetchval("SELECT serial_block FROM lots WHERE id = $1", lot_id)
     assert {row["serial_block"] for row in await trial.fetch(DIFFERENCES)} <= {block}

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.supply.retirements.shop import TONNE, Shop
+from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
 from tests.support.command import Operator
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.supply.registries.upload_statement import read_statement
+from tonne.supply.registries.waiting import WAITING
 from tonne.supply.retirements.confirmations.work_list import Task
+from tonne_verify.serials.units import UnitRange
 
 REGISTRY = "Our Registry"
 
@@ -27,12 +29,14 @@ async def tasks(live: Shop) -> list[Task]:
 
 
 class Desk:
+    registry = REGISTRY
+
     def __init__(self, operator: Operator, folder: Path) -> None:
         self.operator, self.file = operator, folder / "active.csv"
 
     def upload(self, *serials: str, answer: str = "--yes", on: str = "2040-01-01") -> str:
-        self.file.write_text("\n".join(["Serial Number,Quantity", *(f"{serial},1" for serial in serials)]))
-        words = ("registry", "upload", "--registry", REGISTRY, "--on", on, answer, str(self.file))
+        self.file.write_text("\n".join(["Serial Number,Vintage", *(f"{serial},2020" for serial in serials)]))
+        words = ("registry", "upload", "--registry", self.registry, "--on", on, answer, str(self.file))
         done = self.operator.runs(*(word for word in words if word))
         return done.stdout + done.stderr
 
@@ -99,3 +103,68 @@ def test_a_file_without_serials_is_refused() -> None:
         read_statement(SheetFile("a.csv", b"Number,Quantity\nx,1\n"), "Verra")
     with pytest.raises(SheetInvalid, match="is not a serial of Verra"):
         read_statement(SheetFile("a.csv", b"Number,Quantity\nx,1\n"), "Verra", "number")
+
+
+async def test_units_of_a_kilogram_count_as_kilograms(live: Shop, desk: Desk) -> None:
+    await live.sell("oil", {"B": 1}, granularity=KILOGRAM)
+    await live.supply("B", 2020, 1)
+    desk.registry = "Kilogram Registry"
+    assert "1000 units are active, it agrees with the books." in desk.upload("live-B-1 101–1100")
+    assert "only at the registry" in desk.upload("live-B-1 101–1100", "live-B-1 2001–2005")
+    [account] = await live.fetch("SELECT here_grams, there_grams FROM registry_accounts WHERE adapter = 'desk'")
+    assert tuple(account) == (TONNE, TONNE + 5 * KILOGRAM)
+    [drift] = await live.fetch("SELECT units, unit_grams FROM registry_drifts")
+    assert tuple(drift) == (-5, KILOGRAM)
+
+
+def test_the_quantity_of_a_line_must_be_that_of_its_serial() -> None:
+    def read(registry: str, line: str, **sizes: int) -> UnitRange:
+        file = SheetFile("a.csv", f"Serial Number,Quantity Issued\n{line}\n".encode())
+        [units] = read_statement(file, registry, sizes=sizes)
+        return units
+
+    assert read("Gold Standard", 'GS1-1-UG-GS11236-16-2024-30307-1-19149,"19,149"').last == 19149
+    with pytest.raises(SheetInvalid, match="the serial has 19149 t, the line 19148 t"):
+        read("Gold Standard", "GS1-1-UG-GS11236-16-2024-30307-1-19149,19148")
+    with pytest.raises(SheetInvalid, match="“many” is not a quantity in tonnes"):
+        read("Gold Standard", "GS1-1-UG-GS11236-16-2024-30307-1-19149,many")
+    assert read("Kilogram Registry", "A 1–500,0.5", **{"KILOGRAMREGISTRY A": KILOGRAM}).unit_grams == KILOGRAM
+    with pytest.raises(SheetInvalid, match=r"the serial has 500 t, the line 0\.5 t"):
+        read("Kilogram Registry", "A 1–500,0.5")
+
+
+def test_the_quantity_says_whether_the_last_number_at_isometric_counts() -> None:
+    def read(content: str) -> UnitRange:
+        [units] = read_statement(SheetFile("a.csv", content.encode()), "Isometric")
+        return units
+
+    head, serial = "Serial Number,Quantity", "ISO-1-BSTORE-GBR-F5X7-2024-78177-81177"
+    assert (read(f"{head}\n{serial},3.001").last, read(f"{head}\n{serial},3").last) == (81177, 81176)
+    with pytest.raises(SheetInvalid, match=r"the serial has 3\.001 t, the line 2 t"):
+        read(f"{head}\n{serial},2")
+    with pytest.raises(SheetInvalid, match="does not say if its last number counts"):
+        read(f"Serial Number\n{serial}")
+
+
+async def test_the_doctor_warns_of_an_account_that_nobody_compares(live: Shop, desk: Desk) -> None:
+    await live.sell("wind", {"A": 1})
+    await live.supply("A", 2020, 10)
+    await live.execute("UPDATE projects SET registry = 'The Reserve' WHERE mode = 'live' AND registry = 'CAR'")
+    [check] = [each for each in WAITING if each.name.startswith("accounts without an API")]
+
+    async def found() -> list[str]:
+        rows = await live.fetch(check.sql, *check.parameters(live.settings, live.clock.now))
+        return [row["where"] for row in rows]
+
+    live.clock.advance(days=7)
+    assert await found() == []
+    live.clock.advance(seconds=1)
+    assert await found() == ["Our Registry: never"], "lots of demos are at no registry"
+    desk.upload("live-A-1 101–110")
+    await live.execute("UPDATE registry_accounts SET looked_at = $1", live.clock.now)
+    assert await found() == []
+    live.clock.advance(days=8)
+    assert await found() == ["Our Registry: not since 2026-03-08"]
+    await live.execute("UPDATE lots SET serial = 'CAR-1' WHERE registry_account IS NULL AND serial LIKE '%CAR-%'")
+    await live.execute("UPDATE registry_accounts SET id = 'desk-car'")
+    assert set(await found()) == {"The Reserve: not since 2026-03-08", "Our Registry: never"}, "as uploads name it"

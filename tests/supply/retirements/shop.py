@@ -15,6 +15,8 @@ from tests.support.orders import write
 from tests.support.scene import Scene
 from tests.support.world import TESTER, World, add_account
 from tonne.apps.wiring.app import Services
+from tonne.money.refunds.reduce_order import ReductionRequest, reduce_order
+from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.db.idempotency import Idempotency
 from tonne.platform.db.invariant import find_violations
 from tonne.platform.documents.sheets.read_sheet import SheetFile
@@ -24,6 +26,7 @@ from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders import store as order_store
+from tonne.selling.orders.load import load_orders
 from tonne.selling.orders.model import Beneficiary, Order, OrderStatus
 from tonne.selling.orders.move_order import mark_paid, move_order
 from tonne.selling.orders.placing.place_order import CheckoutCustomer, OrderRequest
@@ -114,6 +117,10 @@ class Shop(Scene):
                 ],
             }
         )
+        await self.read_bundles()
+
+    async def read_bundles(self) -> None:
+        """After an import, for `bundle_id`."""
         catalogue = await self.services.catalogues.current(self.mode)
         self._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
 
@@ -205,6 +212,27 @@ class Shop(Scene):
         # Orders are served in the order of their payment.
         self.clock.advance(milliseconds=1)
         return paid
+
+    async def buy_and_wait(self, scope: Scope, grams: int, *bundles: str, manually: bool = False) -> Order:
+        """Pay an order of an account that waits for a day, or of one that its client releases."""
+        placed = await self.place(scope, grams, *bundles)
+        await self.execute("UPDATE orders SET fulfil_manually = $2 WHERE id = $1", placed.id, manually)
+        return await self.reload(await self.pay(await self.reload(placed)))
+
+    async def reload(self, order: Order) -> Order:
+        async with self.database.connection() as connection:
+            [found] = await load_orders(connection, [order.key])
+        return found
+
+    async def reduce(self, order: Order, grams: int) -> Order:
+        async with self.database.transaction() as tx:
+            request, by = ReductionRequest(grams), TESTER.at(self.clock())
+            return await reduce_order(tx, order.scope, order.id, request, settings=self.settings, by=by)
+
+    async def cancel(self, order: Order) -> Order:
+        async with self.database.transaction() as tx:
+            requested, by = Cancellation(reason=None, with_refund=True), TESTER.at(self.clock())
+            return await cancel_by_id(tx, order.scope, order.id, requested, settings=self.settings, by=by)
 
     async def work(self) -> None:
         """Run the jobs until nothing is due."""

@@ -16,7 +16,6 @@ from tests.support.clock import ManualClock
 from tests.support.world import TESTER
 from tonne.apps.wiring.app import Services
 from tonne.money.refunds.reduce_order import ReductionRequest, reduce_order
-from tonne.money.refunds.request_refund import Cancellation, cancel_by_id
 from tonne.platform.documents.mail.stored_files import with_files
 from tonne.platform.values.context import Mode, Scope, to_wire
 from tonne.selling.accounts.change_account import AccountChange, change_account
@@ -32,32 +31,11 @@ from tonne.supply.stock.holds.hold_store import sum_by_trust_any_account
 
 
 class WindowShop(Shop):
-    async def buy_and_wait(self, scope: Scope, grams: int, *bundles: str, manually: bool = False) -> Order:
-        """Pay an order of an account that waits for a day, or of one that its client releases."""
-        placed = await self.place(scope, grams, *bundles)
-        await self.execute("UPDATE orders SET fulfil_manually = $2 WHERE id = $1", placed.id, manually)
-        return await self.reload(await self.pay(await self.reload(placed)))
-
-    async def reload(self, order: Order) -> Order:
-        async with self.database.connection() as connection:
-            [found] = await load_orders(connection, [order.key])
-        return found
-
     async def patient(self, beneficiary: str = "Ada") -> Scope:
         scope = await self.account(beneficiary)
         async with self.database.transaction() as tx:
             await change_account(tx, scope, AccountChange(fulfil_delay="24"), by=TESTER.at(self.clock()))
         return scope
-
-    async def reduce(self, order: Order, grams: int) -> Order:
-        async with self.database.transaction() as tx:
-            request, by = ReductionRequest(grams), TESTER.at(self.clock())
-            return await reduce_order(tx, order.scope, order.id, request, settings=self.settings, by=by)
-
-    async def cancel(self, order: Order) -> Order:
-        async with self.database.transaction() as tx:
-            requested, by = Cancellation(reason=None, with_refund=True), TESTER.at(self.clock())
-            return await cancel_by_id(tx, order.scope, order.id, requested, settings=self.settings, by=by)
 
     async def release(self, order: Order) -> Order:
         async with self.database.transaction() as tx:

@@ -38,12 +38,20 @@ GOLD_STANDARD = (
     "Note,Label,Article Six Authorization"
 )
 ACR = (
-    "fiid,Credit Serial Numbers,Date Issued (GMT),Vintage,Quantity of Credits,Account Holder,Status Effective (GMT),"
-    "Retired on Behalf of,Retirement Reason,Project ID,Project Name,CCP Approved,Verified Removal"
+    "fiid,Credit Serial Numbers,Date Issued (GMT),Vintage,Vintage Assignment Period Start Date,Vintage Assignment"
+    " Period End Date,Quantity of Credits,Account Holder,Status Effective (GMT),Retired on Behalf of,Retirement "
+    "Reason,Purpose of Retirement,Project ID,Project Name,Project Type,Project "
+    "Methodology/Protocol,Methodology/Protocol Version,Project Site Location,Project Site State,Project Site "
+    "Country,ARB Eligible,Ecology Eligible,CORSIA Eligible,Eligible for CORSIA 2021-2023 Compliance Period (Pilot"
+    " Phase),Eligible for CORSIA 2024-2026 Compliance Period (First Phase),CCP Approved,Verified "
+    "Removal,Sustainable Development Goal(s),Project Website,Documents,Numberoffiles"
 )
 CAR = (
-    "Vintage,Offset Credit Serial Numbers,Quantity of Offset Credits,Status Effective,Project ID,Project Name,"
-    "Reduction/Removal,Project Site Country,CCP Approved,Account Holder,Retirement Reason,Retirement Reason Details"
+    "Vintage,Offset Credit Serial Numbers,Quantity of Offset Credits,Status Effective,Project ID,Project "
+    "Name,Project Type,Reduction/Removal,Reversible/Non-Reversible,Protocol and Version,Project Site "
+    "Location,Project Site State,Project Site Country,Activity Area Type,Additional Certification(s),Eligible for"
+    " CORSIA 2021-2023 Compliance Period,Eligible for CORSIA 2024-2026 Compliance Period,Corresponding "
+    "Adjustment,CCP Approved,Account Holder,Retirement Reason,Retirement Reason Details"
 )
 PROJECTS = [("Verra", "VCS191"), ("VCS", "0934"), ("Gold Standard", "GS11236"), ("ACR", "1129"), ("CAR", "CAR1335")]
 
@@ -207,17 +215,16 @@ def test_each_registry_states_facts_in_its_own_columns() -> None:
     assert facts_of(ACR, acr)["mechanism"] == "removal"
     assert "labels" not in facts_of(ACR, acr)
     first = "Eligible for CORSIA 2024-2026 Compliance Period (First Phase)"
-    assert facts_of(f"{ACR},{first}", {**acr, first: "Yes"})["labels"].startswith("corsia_first_eligible ; ACR")
+    assert facts_of(ACR, {**acr, first: "Yes"})["labels"].startswith("corsia_first_eligible ; ACR")
     car = {"Offset Credit Serial Numbers": "CAR-1-US-1335-31-983-KS-2025-9205-1 to 5", "Vintage": "2025"}
     car |= {"Quantity of Offset Credits": "5", "Project ID": "CAR1335", "Corresponding Adjustment": "No"}
-    header = f"{CAR},Corresponding Adjustment"
-    found = facts_of(header, {**car, "Reduction/Removal": "Reduction", "CCP Approved": "Yes"})
+    found = facts_of(CAR, {**car, "Reduction/Removal": "Reduction", "CCP Approved": "Yes"})
     assert (found["mechanism"], found["labels"].split(" ;")[0], "article_6" in found) == (
         "avoidance",
         "icvcm_ccp",
         False,
     )
-    assert facts_of(header, {**car, "Corresponding Adjustment": "Yes"})["article_6"] == "adjusted"
+    assert facts_of(CAR, {**car, "Corresponding Adjustment": "Yes"})["article_6"] == "adjusted"
 
 
 @pytest.mark.parametrize(

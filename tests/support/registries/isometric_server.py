@@ -4,12 +4,16 @@ Made from the published interface, and not compared with the registry itself. Of
 taken.
 """
 
+import json
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from aiohttp import web
 
+from tests.support.registries.isometric_contract import CreateRetirement, PageQuery, find_breach
 from tests.support.registries.network import Network
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import Clock, Mode, new_id
@@ -18,6 +22,8 @@ from tonne.supply.registries.simulated import SimulatedRegistry
 from tonne_verify.serials.parse import parse
 from tonne_verify.serials.units import UnitRange, show
 
+_Handler = Callable[[web.Request], Awaitable[web.Response]]
+T = TypeVar("T")
 ACCOUNT = "sim-isometric"
 ORGANISATION = "org_1GB56M1ST1S0GVNA"
 SUPPLIER = "spl_1CC712KFS1S0YKPS"
@@ -27,7 +33,8 @@ INSERT_BATCH = """
 INSERT INTO simulated_holdings (registry_account, id, lot_id, active)
 VALUES ($1, $2, $3, int8multirange(int8range($4, $5, '[]')))
 """
-# The lot of a batch is the serial that was issued.
+# The lot of a batch is the serial that was issued, without its begin: ids that are made of it must not be too long.
+PREFIX = "ISO-1-"
 FIND_BATCH = """
 SELECT holding.id, holding.lot_id, holding.parent_id, holding.is_used, lower(holding.active) AS first,
        upper(holding.active) - 1 AS last, child.id AS child_id, taken.key AS retirement_id,
@@ -59,6 +66,8 @@ class IsometricServer:
 
     def __init__(self, database: Database, clock: Clock, network: Network, *, includes_last: bool = True) -> None:
         self.network = network
+        # The last ones, by method and path.
+        self.answers: deque[tuple[str, str, Any]] = deque(maxlen=100)
         self._database = database
         self._registry = SimulatedRegistry(database, ACCOUNT, Repeat.HOLDING, clock)
         self._beyond = 0 if includes_last else 1
@@ -66,14 +75,27 @@ class IsometricServer:
     @property
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/organisations/{id}/credit_batches", self._list),
-            web.get("/credit_batches/{id}", self._get_batch),
-            web.get("/organisations/{id}/credit_balance", self._get_balance),
-            web.post("/retirements", self._retire),
-            web.get("/retirements", self._list_retirements),
-            web.get("/retirements/{id}", self._get_retirement),
-            web.get("/retirements/{id}/credit_batches", self._get_taken),
+            web.get("/organisations/{id}/credit_batches", self._checked(self._list)),
+            web.get("/credit_batches/{id}", self._checked(self._get_batch)),
+            web.get("/organisations/{id}/credit_balance", self._checked(self._get_balance)),
+            web.post("/retirements", self._checked(self._retire)),
+            web.get("/retirements", self._checked(self._list_retirements)),
+            web.get("/retirements/{id}", self._checked(self._get_retirement)),
+            web.get("/retirements/{id}/credit_batches", self._checked(self._get_taken)),
         ]
+
+    def _checked(self, handler: _Handler) -> _Handler:
+        """Notes an answer that is not what the interface says."""
+
+        async def checked(request: web.Request) -> web.Response:
+            response = await handler(request)
+            document = json.loads(response.text or "null")
+            self.answers.append((request.method, request.path, document))
+            if (breach := find_breach(request.method, request.path, document)) is not None:
+                self.network.note_breach(breach)
+            return response
+
+        return checked
 
     async def deposit(self, serial: str) -> str:
         """Issue these units; returns the id of the batch."""
@@ -87,8 +109,10 @@ class IsometricServer:
 
     async def _list(self, request: web.Request) -> web.Response:
         self._authorise(request)
-        assert request.query["status"] == "active"
-        return await _page(request, [row["id"] for row in await self._active()], self._batch)
+        self.network.require(request.query.get("status") == "active", "only active batches are asked for")
+        return await _page(
+            self._read(dict(request.query), PageQuery), [row["id"] for row in await self._active()], self._batch
+        )
 
     async def _active(self) -> list[Any]:
         async with self._database.connection() as connection:
@@ -96,10 +120,10 @@ class IsometricServer:
 
     async def _list_retirements(self, request: web.Request) -> web.Response:
         self._authorise(request)
-        assert request.query["owner_org_id"] == ORGANISATION
+        self.network.require(request.query.get("owner_org_id") == ORGANISATION, "the organisation is another one")
         async with self._database.connection() as connection:
             rows = await connection.fetch(LIST_RETIREMENTS, ACCOUNT)
-        return await _page(request, [row["key"] for row in rows], self._retirement)
+        return await _page(self._read(dict(request.query), PageQuery), [row["key"] for row in rows], self._retirement)
 
     async def _get_balance(self, request: web.Request) -> web.Response:
         self._authorise(request)
@@ -114,12 +138,13 @@ class IsometricServer:
 
     async def _retire(self, request: web.Request) -> web.Response:
         self._authorise(request)
-        asked = await request.json()
-        assert asked["owner_organisation_id"] == asked["beneficiary_organisation_id"] == ORGANISATION
-        assert asked["supplier_id"] == SUPPLIER
-        assert asked["retirement_purposes"]
-        [part] = asked["credit_batch_quantities"]
-        answer, key = await self._serve(part["credit_batch_id"], part["credit_quantity_kg"], asked["notes"])
+        asked = self._read(await request.json(), CreateRetirement)
+        ours = asked.owner_organisation_id == asked.beneficiary_organisation_id == ORGANISATION
+        self.network.require(ours and asked.supplier_id == SUPPLIER, "the organisation or supplier is another one")
+        self.network.require(bool(asked.retirement_purposes), "there is no purpose")
+        self.network.require(len(asked.credit_batch_quantities) == 1, "a retirement takes one batch")
+        [part] = asked.credit_batch_quantities
+        answer, key = await self._serve(part.credit_batch_id, part.credit_quantity_kg, asked.notes or "")
         if answer is Outcome.RETIRED:
             return web.json_response(await self._retirement(key))
         if answer is Outcome.DECLINED:
@@ -127,7 +152,6 @@ class IsometricServer:
         raise web.HTTPInternalServerError
 
     async def _serve(self, batch_id: str, kgs: int, notes: str) -> tuple[Outcome, str]:
-        assert len(notes) <= 256
         named = re.fullmatch(r"On behalf of (.*)\. T-[0-9a-f]{16}", notes)
         instruction = Instruction(
             mode=Mode.TEST,
@@ -179,7 +203,7 @@ class IsometricServer:
             row = await connection.fetchrow(FIND_BATCH, ACCOUNT, id_.removesuffix(TAKEN))
         if row is None or (is_taken and row["child_id"] is None):
             raise web.HTTPNotFound
-        lot = parse("Isometric", row["lot_id"])
+        lot = parse("Isometric", serial_of(row["lot_id"]))
         retirement_id, children, status = None, (None, None), "active"
         first, last = row["first"], row["last"]
         if is_taken or (row["is_used"] and row["child_id"] is None):
@@ -212,22 +236,34 @@ class IsometricServer:
             "ccp_approved": False,
         }
 
+    def _read(self, given: Any, type_: type[T]) -> T:
+        """A request that is not what the interface says is refused."""
+        breach = ""
+        try:
+            return msgspec.convert(given, type_, strict=False)
+        except msgspec.ValidationError as error:
+            breach = str(error)
+        self.network.require(False, breach)
+        raise AssertionError(breach)
+
     def _authorise(self, request: web.Request) -> None:
         given = request.headers.get("X-Client-Secret"), request.headers.get("Authorization")
         if given != (CLIENT_SECRET, f"Bearer {ACCESS_TOKEN}"):
             raise web.HTTPUnauthorized
 
 
+def serial_of(lot_id: str) -> str:
+    """That was issued."""
+    return PREFIX + lot_id
+
+
 async def _insert(tx: Any, id_: str, units: UnitRange) -> None:
-    await tx.execute(INSERT_BATCH, ACCOUNT, id_, show(units, units.first, units.last), units.first, units.last)
+    await tx.execute(INSERT_BATCH, ACCOUNT, id_, units.text.removeprefix(PREFIX), units.first, units.last)
 
 
-async def _page(
-    request: web.Request, ids: Sequence[str], read: Callable[[str], Awaitable[dict[str, Any]]]
-) -> web.Response:
-    start, first = int(request.query.get("after", "0")), int(request.query.get("first", "10"))
-    assert 0 < first <= 50
-    end = start + first
+async def _page(asked: PageQuery, ids: Sequence[str], read: Callable[[str], Awaitable[dict[str, Any]]]) -> web.Response:
+    start = int(asked.after or "0")
+    end = start + asked.first
     page = {
         "has_previous_page": start > 0,
         "start_cursor": str(start),

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import random
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 
 from aiohttp import web
@@ -32,7 +33,8 @@ async def _compress(request: web.Request, handler: _Handler) -> web.StreamRespon
 
 
 class Network:
-    """`script` are the faults of the next requests of a method; then each fault has the same share of `probability`.
+    """`script` are the faults of the next requests of a method; then each fault has the same share of the method's
+    `probability`.
 
     `patience_s` is how long the other side waits for an answer.
     """
@@ -41,14 +43,15 @@ class Network:
         self,
         rng: random.Random | None = None,
         *,
-        probability: float = 0.0,
+        probability: Mapping[str, float] | None = None,
         patience_s: float = 0.5,
         late_s: float = 0.2,
     ) -> None:
-        self.counts: Counter[Fault] = Counter()
         self.requests: list[tuple[str, str]] = []
+        # Requests, and answers of ours, that are not what the interface of the registry says.
+        self.breaches: list[str] = []
         self.script: dict[str, deque[Fault | None]] = {"GET": deque(), "POST": deque()}
-        self.probability = probability
+        self.probability = probability or {}
         # What a refusal answers.
         self.refusals: Sequence[int] = (401, 429, 503)
         self._rng = rng or random.Random(1)  # noqa: S311 - not a secret
@@ -56,14 +59,22 @@ class Network:
         self._late_s = late_s
         self._under_way: set[asyncio.Task[None]] = set()
 
+    def require(self, condition: bool, breach: str) -> None:
+        """What a request must be like. A registry refuses others; a server that fails would be asked again."""
+        if not condition:
+            self.note_breach(breach)
+            text = json.dumps({"detail": [{"loc": ["body"], "msg": breach, "type": "value_error"}]})
+            raise web.HTTPUnprocessableEntity(text=text, content_type="application/json")
+
+    def note_breach(self, breach: str) -> None:
+        self.breaches.append(breach)
+
     def choose(self, method: str) -> Fault | None:
         fault = None
         if self.script[method]:
             fault = self.script[method].popleft()
-        elif self._rng.random() < self.probability:
+        elif self._rng.random() < self.probability.get(method, 0):
             fault = self._rng.choice(list(Fault))
-        if fault is not None:
-            self.counts[fault] += 1
         return fault
 
     @web.middleware

@@ -4,6 +4,7 @@ Made from the published interface, and not compared with the registry itself.
 """
 
 import base64
+import re
 from typing import Any
 
 from aiohttp import web
@@ -30,7 +31,8 @@ WHERE registry_account = $1 ORDER BY id, first
 """
 LIST_TRANSACTIONS = """
 SELECT key, reference, holding_id, state, created_at, units FROM simulated_retirements
-WHERE registry_account = $1 AND state IN ('pending', 'retired') AND ($2::text IS NULL OR key = $2)
+WHERE registry_account = $1 AND ($2::text IS NULL OR key = $2)
+  AND (state IN ('pending', 'retired') OR code = 'rejected')
 ORDER BY created_at DESC, key
 """
 
@@ -63,7 +65,7 @@ class PuroServer:
 
     async def _get_balance(self, request: web.Request) -> web.Response:
         self._authorise(request)
-        assert request.match_info["number"] == NUMBER
+        self.network.require(request.match_info["number"] == NUMBER, "the account is another one")
         async with self._database.connection() as connection:
             rows = await connection.fetch(LIST_ACTIVE, ACCOUNT)
         return _page(request, [_bundle(row["id"], row["first"], row["last"]) for row in rows])
@@ -71,13 +73,17 @@ class PuroServer:
     async def _retire(self, request: web.Request) -> web.Response:
         self._authorise(request)
         asked = await request.json()
-        assert asked["sourceAccountNumber"] == NUMBER
-        assert asked["beneficiaryType"] == "END_CONSUMER"
-        assert float(asked["unitPrice"]) > 0
-        assert len(asked["beneficiaryName"]) <= 100
+        require = self.network.require
+        require(asked["sourceAccountNumber"] == NUMBER, "the account is another one")
+        require(asked["beneficiaryType"] == "END_CONSUMER", "the type of beneficiary is another one")
+        require(float(asked["unitPrice"]) > 0, "there is no price")
+        require(len(asked["beneficiaryName"]) <= 100, "the name is too long")
+        require(re.fullmatch(r"[\w-]{1,64}", request.headers["Idempotency-Key"]) is not None, "the key is no key")
         bundles = [parse("Puro", each["certificates"]) for each in asked["bundles"]]
-        assert [each["amount"] for each in asked["bundles"]] == [each.last - each.first + 1 for each in bundles]
-        [frame] = {frame_of(each) for each in bundles}
+        amounts = [each.last - each.first + 1 for each in bundles]
+        require([each["amount"] for each in asked["bundles"]] == amounts, "the amounts are not those of the serials")
+        require(len({frame_of(each) for each in bundles}) == 1, "the bundles are of several issuances")
+        frame = frame_of(bundles[0])
         instruction = Instruction(
             mode=Mode.TEST,
             id=request.headers["Idempotency-Key"],
@@ -101,7 +107,7 @@ class PuroServer:
         """Pending transactions are decided when they are looked at."""
         self._authorise(request)
         found = await self._transaction(request.match_info["id"])
-        if found["completedOn"] is None:
+        if found["completedOn"] is None and found["rejectedOn"] is None:
             await self._database.commit(_finish, found["transactionId"])
             found = await self._transaction(found["transactionId"])
         return web.json_response(found)
@@ -120,6 +126,7 @@ class PuroServer:
                 "transactionId": row["key"],
                 "type": "Retirement",
                 "completedOn": row["created_at"].isoformat() if row["state"] == "retired" else None,
+                "rejectedOn": row["created_at"].isoformat() if row["state"] == "declined" else None,
                 "bundles": [_bundle(row["holding_id"], each.lower, each.upper - 1) for each in row["units"]],
                 "retirementPurpose": row["reference"],
                 "publicStatementUrl": f"https://retirements.puro.earth/retirement-statement/{row['key']}",
@@ -137,9 +144,8 @@ JSON = "application/json"
 
 
 async def _finish(tx: Any, key: str) -> None:
-    found = await store.find(tx, ACCOUNT, key)
-    assert found is not None
-    await store.finish(tx, ACCOUNT, found)
+    if (found := await store.find(tx, ACCOUNT, key)) is not None:
+        await store.finish(tx, ACCOUNT, found)
 
 
 def _bundle(frame: str, first: int, last: int) -> dict[str, Any]:

@@ -2516,6 +2516,7 @@ class AsyncOrdersResource:
         reason: str | Omit | None = OMIT,
         refund: bool | Omit = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Cancel an order.
@@ -2530,6 +2531,8 @@ class AsyncOrdersResource:
             "POST",
             f"/v1/orders/{segment('order_id', order_id)}/cancel",
             body={"reason": reason, "refund": refund, "client_account": client_account},
+            repeat="header",
+            idempotency_key=idempotency_key,
             **options,
         )
 

@@ -2510,6 +2510,7 @@ class OrdersResource:
         reason: str | Omit | None = OMIT,
         refund: bool | Omit = OMIT,
         client_account: models.ClientAccountInput | Omit | None = OMIT,
+        idempotency_key: str | Omit = OMIT,
         **options: Unpack[CallOptions],
     ) -> models.Order:
         """Cancel an order.
@@ -2524,6 +2525,8 @@ class OrdersResource:
             "POST",
             f"/v1/orders/{segment('order_id', order_id)}/cancel",
             body={"reason": reason, "refund": refund, "client_account": client_account},
+            repeat="header",
+            idempotency_key=idempotency_key,
             **options,
         )
 

@@ -63,6 +63,8 @@ NOTICES = {
     "registry_settlement_requested": "It is noted. Another person must approve it.",
     "registry_request_settled": "The request is settled.",
     "registry_settled": "The difference is settled. The lot supplies orders again.",
+    "registry_agrees": "The list agrees with the books.",
+    "registry_differs": "The list differs from the books: see the differences. The lots concerned are paused.",
     "price_changed": "The price is changed.",
     "picture_changed": "The picture is changed. Pages show it within seconds.",
     "picture_removed": "The picture is removed. Pages show a drawing instead.",

@@ -33,7 +33,15 @@ def refund_routes(endpoints: RefundEndpoints, read_order: Endpoint) -> list[Rout
         "payment_state": PaymentState.DISPUTED,
     }
     return [
-        order(f"POST {one}/cancel", endpoints.cancel_order, OrderOut, *cancelling, operation_id="cancelOrder", **body),
+        order(
+            f"POST {one}/cancel",
+            endpoints.cancel_order,
+            OrderOut,
+            *cancelling,
+            operation_id="cancelOrder",
+            creates=Creation(read=read_order, parameter="order_id"),
+            **body,
+        ),
         helper(
             f"POST {helped}/cancel",
             endpoints.cancel_test_order,

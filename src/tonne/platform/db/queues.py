@@ -217,7 +217,8 @@ class WaitingCheck(Struct, frozen=True):
 
     `sql` returns one row per object, with a column `where` that names it, oldest first; `parameters` returns the values
     of its parameters. `meaning` says what is wrong, `remedy` names the command or the setting that deals with it.
-    `patience` is how much earlier the operator's page shows the objects than the doctor warns.
+    `patience` is how much earlier the operator's page shows the objects than the doctor warns. `is_broken`: what the
+    service says meanwhile is wrong, so it is more than a warning.
     """
 
     name: str
@@ -227,6 +228,7 @@ class WaitingCheck(Struct, frozen=True):
     parameters: Callable[[Settings, datetime], Sequence[object]] = at_this_time
     topic: Topic = Topic.SERVICE
     patience: timedelta = timedelta(0)
+    is_broken: bool = False
 
 
 READ_EVERY_S = 1.0

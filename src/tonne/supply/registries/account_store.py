@@ -8,15 +8,19 @@ from msgspec import Struct
 from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.registries.gateway import RegistryAccount
+from tonne.supply.retirements.confirmations.work_list import IS_HELD, READY_SINCE
 
 # So many requests in succession without a definite answer stop the requests to an account.
 STOP_AFTER = 5
 LOOK_WHILE_STOPPED = timedelta(minutes=1)
+# Locks only what changes: other transactions have locked lots and parcels when they come to accounts.
 SAVE_ACCOUNTS = """
 INSERT INTO registry_accounts (id, mode, adapter, expires_on) SELECT id, mode::mode, adapter, expires_on
 FROM unnest($1::text[], $2::text[], $3::text[], $4::date[]) AS new (id, mode, adapter, expires_on)
+WHERE NOT EXISTS (SELECT FROM registry_accounts old
+                  WHERE old.id = new.id AND old.expires_on IS NOT DISTINCT FROM new.expires_on)
+ORDER BY id
 ON CONFLICT (id) DO UPDATE SET expires_on = excluded.expires_on
-    WHERE registry_accounts.expires_on IS DISTINCT FROM excluded.expires_on
 """
 
 
@@ -47,16 +51,22 @@ SET failures = CASE WHEN $2 THEN 0 ELSE failures + $3 END,
     next_look_at = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN least(next_look_at, $5 + $6::interval)
                    ELSE next_look_at END,
     problem = CASE WHEN NOT $2 AND failures + $3 >= $4 THEN $7 ELSE problem END
-WHERE id = $1 AND adapter <> 'simulated' AND ($3 > 0 OR failures > 0)
+FROM (SELECT id, stopped_at IS NULL AS was_asked FROM registry_accounts
+      WHERE id = $1 AND adapter <> 'simulated' AND ($3 > 0 OR failures > 0) FOR NO KEY UPDATE) before
+WHERE registry_accounts.id = before.id
+RETURNING before.was_asked AND stopped_at IS NOT NULL
 """
 
 
 async def note_answers(
     tx: Connection, account_id: str, *, worked: bool, failed: int, problem: str, now: datetime
-) -> None:
-    """Stop asking an account of which nothing has been learnt for a while. Simulated ones fail by intention."""
+) -> bool:
+    """Stop asking an account of which nothing has been learnt for a while: true if it is stopped now, and was not.
+
+    Simulated ones fail by intention.
+    """
     rest = (STOP_AFTER, now, LOOK_WHILE_STOPPED, problem[:500])
-    await tx.execute(NOTE_ANSWERS, account_id, worked, 0 if worked else failed, *rest)
+    return bool(await tx.fetchval(NOTE_ANSWERS, account_id, worked, 0 if worked else failed, *rest))
 
 
 HASTEN_LOOK = """
@@ -176,7 +186,7 @@ class AccountState(Struct, frozen=True):
     waiting_since: datetime | None
 
 
-LIST_ACCOUNTS = """
+LIST_ACCOUNTS = f"""
 SELECT account.id, account.mode, account.adapter, account.looked_at, account.compared_at,
        account.problem, account.stopped_at, account.expires_on,
        account.here_grams, account.there_grams,
@@ -189,13 +199,13 @@ SELECT account.id, account.mode, account.adapter, account.looked_at, account.com
        ) AS drift_grams,
        EXISTS (SELECT FROM registry_drifts drift
                WHERE drift.registry_account = account.id AND drift.closed_at IS NULL) AS has_drift,
-       (SELECT min(parcel.opened_at) FROM parcels parcel JOIN lots lot USING (mode)
+       (SELECT min({READY_SINCE}) FROM parcels parcel JOIN lots lot USING (mode)
         WHERE lot.id = parcel.lot_id AND parcel.mode = account.mode AND parcel.status = 'to_retire'
           AND parcel.desk_note IS NULL AND parcel.exported_at IS NULL
-          AND lot.registry_account = account.id AND lot.paused_at IS NULL
+          AND lot.registry_account = account.id AND lot.paused_at IS NULL AND NOT {IS_HELD}
        ) AS waiting_since
 FROM registry_accounts account ORDER BY account.id
-"""
+"""  # noqa: S608 - constants
 
 
 async def list_states_any_account(connection: Connection) -> list[AccountState]:

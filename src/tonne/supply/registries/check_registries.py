@@ -136,8 +136,9 @@ class CheckRegistries:
         await drift_store.forget_drifts(tx, account.id, {each.subject_id for each in seen} | moving)
         here = sum(lot.here_units for lot in books if not lot.is_invalid) * account.unit_grams
         there = sum(holding.unit_count for holding in holdings) * account.unit_grams
-        await account_store.note_look(tx, account.id, now, here_grams=here, there_grams=there, is_compared=True)
+        # Lots are locked before the account, as by what books answers.
         await pause_differing(tx, account, confirmed, by=ACTOR.at(now))
+        await account_store.note_look(tx, account.id, now, here_grams=here, there_grams=there, is_compared=True)
         return confirmed
 
     async def _connect_lots(self, tx: Connection, account: RegistryAccount, holdings: Sequence[Holding]) -> None:
@@ -163,10 +164,14 @@ async def pause_differing(tx: Connection, account: ComparedAccount, confirmed: S
         _log.error("registry_drift", drift_id=drift.id, units=drift.units, holding_id=drift.holding_id)
         count = abs(drift.units)
         units = f"{count} {'unit' if count == 1 else 'units'} {'fewer' if drift.units > 0 else 'more'}"
-        reason = f"{account.id} has {units} than the books."
-        if drift.lot_id is not None and await pause_lot(tx, drift.lot_id, reason, by.at):
-            lot_id, mode = drift.lot_id, account.mode
-            await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=mode, reason=reason)
+        if drift.lot_id is not None:
+            await pause(tx, account.mode, drift.lot_id, f"{account.id} has {units} than the books.", by=by)
+
+
+async def pause(tx: Connection, mode: Mode, lot_id: str, reason: str, *, by: By) -> None:
+    """Nothing is allocated from the lot, or asked for, until a person settles the difference."""
+    if await pause_lot(tx, lot_id, reason, by.at):
+        await audit.record(tx, None, "lot.paused", by=by, subject_id=lot_id, mode=mode, reason=reason)
 
 
 async def settle_drift(tx: Connection, drift: OpenDrift, resolution: Resolution, *, reason: str, by: By) -> None:

@@ -41,7 +41,7 @@ class ComparedAccount(Protocol):
 class SeenDrift(Struct, frozen=True, kw_only=True):
     """`units` are in our books and not at the registry; fewer than none: the other way round.
 
-    `is_certain`: it need not be seen twice. A surplus has a holding and no lot.
+    `is_certain`: it need not be seen twice. A surplus has a holding and no lot. `unit_grams`: if not as in its account.
     """
 
     units: int
@@ -49,6 +49,7 @@ class SeenDrift(Struct, frozen=True, kw_only=True):
     holding_id: str | None = None
     cause: Cause = Cause.DIFFERENCE
     is_certain: bool = False
+    unit_grams: int | None = None
 
     @property
     def subject_id(self) -> str:
@@ -63,13 +64,15 @@ class Drift(Struct, frozen=True):
     confirmed_at: datetime | None
 
 
-_SEEN = "lot_id, holding_id, units, cause, is_certain"
+_SEEN = "lot_id, holding_id, units, cause, is_certain, unit_grams"
 # The difference that a comparison finds is exact; a refusal says only what was asked for.
 NOTE_DRIFTS = f"""
 INSERT INTO registry_drifts (mode, registry_account, unit_grams, seen_at, confirmed_at, id, cause, lot_id, holding_id,
                              units)
-SELECT $1, $2, $3, $4::timestamptz, CASE WHEN is_certain THEN $4::timestamptz END, id, cause, lot_id, holding_id, units
-FROM unnest($5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[], $10::boolean[]) AS new (id, {_SEEN})
+SELECT $1, $2, coalesce(unit_grams, $3), $4::timestamptz, CASE WHEN is_certain THEN $4::timestamptz END, id, cause,
+       lot_id, holding_id, units
+FROM unnest($5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[], $10::boolean[],
+            $11::bigint[]) AS new (id, {_SEEN})
 ON CONFLICT (registry_account, (coalesce(lot_id, holding_id))) WHERE closed_at IS NULL DO UPDATE
     SET confirmed_at = coalesce(registry_drifts.confirmed_at, excluded.confirmed_at,
                                 CASE WHEN registry_drifts.units = excluded.units THEN excluded.seen_at END),

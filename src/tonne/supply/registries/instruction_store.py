@@ -11,7 +11,7 @@ from tonne.platform.db.database import Connection, columns, optional, value_of
 from tonne.platform.values.context import Mode
 from tonne.supply.registries.gateway import Instruction
 from tonne.supply.registries.rules import CLOSED, RequestProgress
-from tonne.supply.retirements.confirmations.work_list import IS_HELD, TASK, Task
+from tonne.supply.retirements.confirmations.work_list import IS_HELD, READY_SINCE, TASK, Task
 from tonne.supply.stock.serial_runs import format_runs, parse_runs
 
 # How many parcels one look considers.
@@ -46,7 +46,7 @@ FIND_WAITING = f"""
 SELECT parcel.id, lot.registry_account, parcel.lot_id, lot.holding_id, parcel.in_service_name,
        parcel.beneficiary
 FROM parcels parcel JOIN lots lot ON lot.mode = parcel.mode AND lot.id = parcel.lot_id
-WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND parcel.opened_at <= $2
+WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND {READY_SINCE} <= $2
   AND ($3::text[] IS NULL OR parcel.id = ANY ($3))
   AND parcel.instruction_id IS NULL AND parcel.desk_note IS NULL AND parcel.exported_at IS NULL
   AND lot.registry_account IS NOT NULL AND lot.paused_at IS NULL AND lot.invalidated_at IS NULL
@@ -59,11 +59,11 @@ ORDER BY parcel.opened_at, parcel.id LIMIT {MAX_PARCELS}
 
 
 async def find_waiting_any_account(
-    connection: Connection, mode: Mode, opened_before: datetime, ids: Collection[str] | None = None
+    connection: Connection, mode: Mode, ready_before: datetime, ids: Collection[str] | None = None
 ) -> list[Waiting]:
     """Oldest first. None of a holding with an open instruction. `ids`: only these parcels."""
     only = None if ids is None else list(ids)
-    return [Waiting(**row) for row in await connection.fetch(FIND_WAITING, mode, opened_before, only)]
+    return [Waiting(**row) for row in await connection.fetch(FIND_WAITING, mode, ready_before, only)]
 
 
 LIST_TASKS = (

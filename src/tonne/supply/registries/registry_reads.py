@@ -1,5 +1,7 @@
 """What the operator's page about registries reads."""
 
+from datetime import datetime
+
 from msgspec import Struct
 
 from tonne.platform.db.database import Connection
@@ -10,7 +12,7 @@ from tonne.supply.stock.supply_reads import list_supply_any_account
 class RegistrySupply(Struct, frozen=True, kw_only=True):
     """Where the tonnes of a registry are. `free_grams` are not reserved; `allocated_grams` are not asked for yet.
 
-    In doubt is what a registry was asked for without an answer.
+    What a person has exported counts as asked for. In doubt is what a registry was asked for, and has not answered.
     """
 
     registry: str
@@ -25,18 +27,22 @@ class RegistrySupply(Struct, frozen=True, kw_only=True):
 
 
 READ_ASKED = """
-SELECT project.registry, (sum(parcel.quantity_grams) FILTER (WHERE request.state <> 'asked'))::bigint AS asked,
-       (sum(parcel.quantity_grams) FILTER (WHERE request.state = 'asked'))::bigint AS doubt
+SELECT project.registry, (sum(parcel.quantity_grams) FILTER (WHERE NOT asked.is_in_doubt))::bigint AS asked,
+       (sum(parcel.quantity_grams) FILTER (WHERE asked.is_in_doubt))::bigint AS doubt
 FROM parcels parcel
-JOIN registry_instructions request ON request.id = parcel.instruction_id
+LEFT JOIN registry_instructions request ON request.id = parcel.instruction_id
+CROSS JOIN LATERAL (SELECT coalesce(request.state = 'asked' AND request.sent_at < $2, false) AS is_in_doubt) asked
 JOIN projects project ON project.mode = parcel.mode AND project.id = parcel.project_id
 WHERE parcel.mode = $1 AND parcel.status = 'to_retire' AND parcel.invalidated_at IS NULL
+  AND (request.state IN ('asked', 'pending') OR parcel.exported_at IS NOT NULL)
 GROUP BY project.registry
 """
 
 
-async def list_registries_any_account(connection: Connection, mode: Mode) -> list[RegistrySupply]:
-    """By name."""
+async def list_registries_any_account(
+    connection: Connection, mode: Mode, *, answered_until: datetime
+) -> list[RegistrySupply]:
+    """By name. What was asked before `answered_until` and has no answer is in doubt."""
     found: dict[str, RegistrySupply] = {}
     for each in await list_supply_any_account(connection, mode):
         old = found.get(each.registry) or RegistrySupply(registry=each.registry)
@@ -49,7 +55,7 @@ async def list_registries_any_account(connection: Connection, mode: Mode) -> lis
             retired_grams=old.retired_grams + each.retired_grams,
             invalid_grams=old.invalid_grams + each.invalid_grams,
         )
-    for row in await connection.fetch(READ_ASKED, mode):
+    for row in await connection.fetch(READ_ASKED, mode, answered_until):
         old, asked, doubt = found[row["registry"]], row["asked"] or 0, row["doubt"] or 0
         left = old.allocated_grams - asked - doubt
         found[old.registry] = replace(old, allocated_grams=left, asked_grams=asked, doubt_grams=doubt)

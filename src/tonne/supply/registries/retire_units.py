@@ -13,10 +13,12 @@ import structlog
 
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.errors import is_database_unavailable
+from tonne.platform.events.audit import record as audit
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Clock, Mode, job_actor, new_id, replace
 from tonne.supply.registries import account_store, drift_store, instruction_store, rules
 from tonne.supply.registries.book_answer import RetiredUnits, book_answers
+from tonne.supply.registries.check_registries import pause
 from tonne.supply.registries.drift_store import Cause, SeenDrift
 from tonne.supply.registries.gateway import BOOKS_WRONG, Answer, Instruction, Outcome, RegistryAccounts
 from tonne.supply.registries.instruction_store import Open, Waiting
@@ -167,15 +169,19 @@ class RetireUnits:
         await self._note_answers(tx, answers, now)
 
     async def _note_answers(self, tx: Connection, answers: Sequence[_Answered], now: datetime) -> None:
-        of_accounts: dict[str, list[Answer]] = {}
+        of_accounts: dict[tuple[str, Mode], list[Answer]] = {}
         for step, answer in answers:
-            of_accounts.setdefault(step.open.instruction.registry_account, []).append(answer)
-        for account_id, given in sorted(of_accounts.items()):
+            asked = step.open.instruction
+            of_accounts.setdefault((asked.registry_account, asked.mode), []).append(answer)
+        for (account_id, mode), given in sorted(of_accounts.items()):
             failed = [each for each in given if each.outcome in {Outcome.UNAVAILABLE, Outcome.UNKNOWN}]
             problem = failed[-1].message or "There was no answer." if failed else ""
-            await account_store.note_answers(
-                tx, account_id, worked=len(failed) < len(given), failed=len(failed), problem=problem, now=now
-            )
+            worked = len(failed) < len(given)
+            if await account_store.note_answers(
+                tx, account_id, worked=worked, failed=len(failed), problem=problem, now=now
+            ):
+                action, by = "registry_account.stopped", ACTOR.at(now)
+                await audit.record(tx, None, action, by=by, subject_id=account_id, mode=mode, problem=problem)
 
     async def _store(self, tx: Connection, step: _Step, answer: Answer, problem: str | None) -> None:
         """`problem`: why the answer could not be booked."""
@@ -198,7 +204,7 @@ class RetireUnits:
             instruction.id,
             progress,
             now,
-            next_attempt_at=None if progress.state in rules.CLOSED else rules.next_look(current.looks, now),
+            next_attempt_at=None if progress.state in rules.CLOSED else rules.next_look(progress, current.looks, now),
             registry_reference=answer.registry_reference,
             problem=problem or answer.message,
         )
@@ -211,7 +217,7 @@ class RetireUnits:
             await self._note_drift(tx, instruction, Cause.INVALID, answer.unit_count)
         elif progress.state is State.RETIRED and (more := answer.unit_count - instruction.unit_count) > 0:
             reason = f"{instruction.registry_account} has retired {more} units more than {instruction.reference} says."
-            await instructed_parcels.pause_lot(tx, instruction.lot_id, reason, now)
+            await pause(tx, instruction.mode, instruction.lot_id, reason, by=ACTOR.at(now))
             await self._note_drift(tx, instruction, Cause.DIFFERENCE, more)
 
     async def _give_back(self, tx: Connection, instruction: Instruction, answer: Answer) -> None:
@@ -220,9 +226,20 @@ class RetireUnits:
         _log.warning("registry_declined", instruction_id=instruction.id, code=answer.code, message=words)
         note = None if answer.code in BOOKS_WRONG else f"{instruction.registry_account} refused it: {words}"[:500]
         await instructed_parcels.release_any_account(tx, instruction.mode, [instruction.id], note)
+        by = ACTOR.at(self._clock())
+        await audit.record(
+            tx,
+            None,
+            "registry_request.refused",
+            by=by,
+            subject_id=instruction.id,
+            mode=instruction.mode,
+            reason=words,
+            code=answer.code,
+        )
         if note is None:
             reason = f"{instruction.registry_account} refused {instruction.reference}: {words}"[:500]
-            await instructed_parcels.pause_lot(tx, instruction.lot_id, reason, self._clock())
+            await pause(tx, instruction.mode, instruction.lot_id, reason, by=by)
             await self._note_drift(tx, instruction, Cause.REFUSED, instruction.unit_count)
 
     async def _note_drift(self, tx: Connection, instruction: Instruction, cause: Cause, units: int) -> None:

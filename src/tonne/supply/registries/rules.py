@@ -87,7 +87,11 @@ def may_settle(progress: RequestProgress, *, seen: State | None, found_at: datet
     return progress.state is seen and progress.sent_at is not None and found_at - progress.sent_at >= RESEND_AFTER
 
 
-def next_look(looks: int, now: datetime) -> datetime:
-    """After so many requests and look-ups."""
+def next_look(progress: RequestProgress, looks: int, now: datetime) -> datetime:
+    """After so many requests and look-ups. Not later than it may be sent again: its holding is blocked until then."""
     doublings = min(max(0, looks - 1), _MAX_DOUBLINGS)
-    return now + min(LONGEST_WAIT, FIRST_LOOK * (1 << doublings))
+    look_at = now + min(LONGEST_WAIT, FIRST_LOOK * (1 << doublings))
+    if progress.state is State.ASKED and progress.sent_at is not None:
+        resend_at = progress.sent_at + RESEND_AFTER
+        return min(look_at, resend_at) if resend_at > now else look_at
+    return look_at

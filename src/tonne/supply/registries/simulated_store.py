@@ -58,16 +58,16 @@ def last_units(units: Iterable[Numbers], wanted: int) -> _Units:
     return tuple(reversed(found))
 
 
-# Whatever test lots exist are deposited when they are asked for; again, if a lot was corrected before its first
-# retirement.
+# Whatever test lots exist are deposited when they are asked for; again, if a lot was corrected before anything of it
+# was retired. The row itself says so: a retirement that is being committed is not visible.
 DEPOSIT = """
-INSERT INTO simulated_holdings (registry_account, id, lot_id, active)
-SELECT registry_account, id, id, int8multirange(int8range(first_number, last_number, '[]')) FROM lots
+INSERT INTO simulated_holdings (registry_account, id, lot_id, active, deposited)
+SELECT registry_account, id, id, units, units
+FROM lots, int8multirange(int8range(first_number, last_number, '[]')) AS units
 WHERE mode = 'test' AND registry_account = $1 AND ($2::text IS NULL OR id = $2) AND holding_id = id
-ON CONFLICT (registry_account, id) DO UPDATE SET active = excluded.active
-    WHERE NOT simulated_holdings.is_used AND simulated_holdings.active <> excluded.active
-      AND NOT EXISTS (SELECT FROM simulated_retirements retired
-                      WHERE retired.registry_account = $1 AND retired.holding_id = simulated_holdings.id)
+ON CONFLICT (registry_account, id) DO UPDATE SET active = excluded.active, deposited = excluded.deposited
+    WHERE NOT simulated_holdings.is_used AND simulated_holdings.active = simulated_holdings.deposited
+      AND simulated_holdings.deposited <> excluded.deposited
 """
 
 

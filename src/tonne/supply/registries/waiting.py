@@ -1,32 +1,52 @@
 """What `tonne doctor` warns of: requests in doubt, and registries that contradict the books."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from tonne.platform.db.queues import Topic, WaitingCheck
 from tonne.platform.settings.settings import Settings
+from tonne_verify.serials.spelling import REGISTRY_IDS
 
 # Retirements at a sandbox, or at a server of our own, are none.
-_ELSEWHERE = r"//[^/]*(sandbox|uat|localhost|127\.|\[::1\])"
+_SANDBOX = r"//[^/]*(sandbox|uat)"
+_THIS_MACHINE = r"//(localhost|127\.|\[::1\])"
+FIND_ADDRESSES = """
+SELECT format('%s at %s', account.id, used.address) AS "where"
+FROM registry_accounts account JOIN (VALUES ('isometric', $1), ('puro', $2)) AS used (adapter, address)
+     USING (adapter)
+WHERE account.mode = 'live' AND used.address ~* $3 ORDER BY 1
+"""
+STATEMENT_DAYS = 7
 
 
-def _addresses(settings: Settings, _: datetime) -> tuple[object, ...]:
-    return settings.isometric_api_base, settings.puro_api_base, _ELSEWHERE
+def _addresses(pattern: str, settings: Settings, _: datetime) -> tuple[object, ...]:
+    return settings.isometric_api_base, settings.puro_api_base, pattern
+
+
+def _registry_names(_: Settings, now: datetime) -> tuple[object, ...]:
+    """Other names of registries, and the ids that accounts have for them."""
+    return now - timedelta(days=STATEMENT_DAYS), list(REGISTRY_IDS), list(REGISTRY_IDS.values())
 
 
 WAITING = (
+    WaitingCheck(
+        "no registry of live credits is on this machine",
+        "An account that retires live credits is at a server on this machine, which is no registry: nothing is "
+        "retired, but certificates say so.",
+        "Set TONNE_ISOMETRIC_API_BASE or TONNE_PURO_API_BASE to the registry's own address, and restart.",
+        FIND_ADDRESSES,
+        partial(_addresses, _THIS_MACHINE),
+        topic=Topic.REGISTRIES,
+        is_broken=True,
+    ),
     WaitingCheck(
         "live credits are retired at the registry itself",
         "An account that retires live credits is at the test environment of its registry: nothing is retired, but "
         "certificates say so.",
         "Set TONNE_ISOMETRIC_API_BASE or TONNE_PURO_API_BASE to the registry's own address, and restart. Use another "
         "installation to try a sandbox.",
-        """
-        SELECT format('%s at %s', account.id, used.address) AS "where"
-        FROM registry_accounts account JOIN (VALUES ('isometric', $1), ('puro', $2)) AS used (adapter, address)
-             USING (adapter)
-        WHERE account.mode = 'live' AND used.address ~* $3 ORDER BY 1
-        """,
-        _addresses,
+        FIND_ADDRESSES,
+        partial(_addresses, _SANDBOX),
         topic=Topic.REGISTRIES,
     ),
     WaitingCheck(
@@ -78,6 +98,35 @@ WAITING = (
                       to_char(confirmed_at, 'YYYY-MM-DD HH24:MI')) AS "where"
         FROM registry_drifts WHERE mode = 'live' AND closed_at IS NULL AND confirmed_at <= $1 ORDER BY confirmed_at
         """,
+        topic=Topic.REGISTRIES,
+    ),
+    WaitingCheck(
+        "accounts without an API were compared with the books within 7 days",
+        "A person retires the live credits of a registry, and nobody has compared its account with the books for a "
+        "week. Retirements that are missing here, or there, are not noticed.",
+        "Download the list of what is active in the account, and upload it on the page Registries or with "
+        "`tonne registry upload`.",
+        """
+        SELECT format('%s: %s', held.registry,
+                      coalesce('not since ' || to_char(account.looked_at, 'YYYY-MM-DD'), 'never')) AS "where"
+        FROM (SELECT min(project.registry) AS registry, coalesce(known.id, spelt.name) AS id,
+                     min(lot.created_at) AS since
+              FROM lots lot JOIN projects project ON project.mode = lot.mode AND project.id = lot.project_id
+              CROSS JOIN LATERAL (SELECT upper(regexp_replace(project.registry, '[^[:alnum:]]+', '', 'g')) AS name
+                                 ) spelt
+              LEFT JOIN unnest($2::text[], $3::text[]) AS known (name, id) ON known.name = spelt.name
+              WHERE lot.mode = 'live' AND lot.status = 'held' AND lot.registry_account IS NULL
+                AND lot.invalidated_at IS NULL AND lot.serial NOT LIKE 'TEST-%'
+                AND (lot.allocated_grams < lot.quantity_grams
+                     OR EXISTS (SELECT FROM parcels left_over
+                                WHERE left_over.mode = lot.mode AND left_over.lot_id = lot.id
+                                  AND left_over.status IN ('open', 'to_retire')))
+              GROUP BY 2) held
+        LEFT JOIN registry_accounts account
+               ON account.id = 'desk-' || left(regexp_replace(lower(held.id), '[^a-z0-9]+', '-', 'g'), 30)
+        WHERE coalesce(account.looked_at, held.since) < $1 ORDER BY coalesce(account.looked_at, held.since)
+        """,
+        _registry_names,
         topic=Topic.REGISTRIES,
     ),
 )

@@ -76,7 +76,9 @@ UPDATE_PARCELS = """
 UPDATE parcels SET allocated_grams = changed.allocated_grams, status = changed.status, close_at = changed.close_at,
                    retired_on = changed.retired_on,
                    retired_at = CASE WHEN changed.status = 'retired'
-                                     THEN coalesce(parcels.retired_at, $2::timestamptz) END
+                                     THEN coalesce(parcels.retired_at, $2::timestamptz) END,
+                   closed_at = CASE WHEN parcels.status = 'open' AND changed.status <> 'open' THEN $2
+                               ELSE parcels.closed_at END
 FROM unnest($3::text[], $4::bigint[], $5::text[], $6::timestamptz[], $7::date[])
      AS changed (id, allocated_grams, status, close_at, retired_on)
 WHERE parcels.mode = $1 AND parcels.id = changed.id

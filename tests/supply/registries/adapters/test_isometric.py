@@ -1,18 +1,39 @@
 """The adapter speaks Isometric's interface, over a network that loses, delays and doubles what it carries."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import copy
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any, get_args, get_origin
 
+import msgspec
 import pytest
 
 from tests.support.clock import ManualClock
+from tests.support.registries.isometric_contract import (
+    CreditBatch,
+    CreditBatches,
+    CreditBatchPage,
+    OrganisationCreditBalance,
+    Retirement,
+    RetirementPage,
+    answer_type,
+    find_breach,
+)
 from tests.support.registries.isometric_server import ACCESS_TOKEN, CLIENT_SECRET, ORGANISATION, IsometricServer
 from tests.support.registries.network import Fault, Network
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, replace
-from tonne.supply.registries.adapters.isometric import Isometric, _Retirement
+from tonne.supply.registries.adapters.isometric import (
+    Isometric,
+    _Balances,
+    _CreditBatch,
+    _CreditBatches,
+    _CreditBatchPage,
+    _Retirement,
+    _RetirementPage,
+)
 from tonne.supply.registries.adapters.registry_http import convert
 from tonne.supply.registries.gateway import (
     HOLDING_UNKNOWN,
@@ -45,6 +66,7 @@ async def registry(populated_db: Database, network: Network) -> IsometricServer:
 async def isometric(registry: IsometricServer, network: Network, settings: Settings) -> AsyncIterator[Isometric]:
     async with network.serving(registry.routes) as url:
         yield Isometric(settings_for(settings, url))
+    assert network.breaches == []
 
 
 def settings_for(settings: Settings, url: str, token: str = ACCESS_TOKEN) -> Settings:
@@ -201,6 +223,59 @@ async def test_what_is_retired_and_cannot_be_described_is_pending(
     assert (answer.outcome, answer.units) == (Outcome.PENDING, ())
     found = await isometric.look_up(replace(asked, registry_reference=answer.registry_reference))
     assert (found.outcome, found.units) == (Outcome.RETIRED, ((78001, 78005),))
+
+
+def required_fields(type_: type, document: Any) -> Iterator[list[Any]]:
+    """Where a document has the fields that the adapter requires, also those of the objects in it."""
+    for each in msgspec.structs.fields(type_):
+        if each.required:
+            yield [each.encode_name]
+        inner, value = each.type, document[each.encode_name]
+        if get_origin(inner) is list:
+            inner, value = get_args(inner)[0], value[0]
+            path = [each.encode_name, 0]
+        else:
+            path = [each.encode_name]
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            yield from ([*path, *rest] for rest in required_fields(inner, value))
+
+
+def without(document: Any, path: Sequence[Any]) -> Any:
+    changed = copy.deepcopy(document)
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    del place[path[-1]]
+    return changed
+
+
+async def test_the_adapter_requires_only_what_the_interface_promises(
+    isometric: Isometric, registry: IsometricServer
+) -> None:
+    """And an answer that lacks it is not read as something else."""
+    await isometric.retire(ask(await registry.deposit(SERIAL), 3))
+    await isometric.list_holdings()
+    await isometric.list_movements(NOW)
+    await isometric.read_balance()
+    read: dict[Any, Any] = {
+        OrganisationCreditBalance: _Balances,
+        CreditBatchPage: _CreditBatchPage,
+        CreditBatches: _CreditBatches,
+        CreditBatch: _CreditBatch,
+        RetirementPage: _RetirementPage,
+        Retirement: _Retirement,
+    }
+    seen = set()
+    for method, path, document in registry.answers:
+        promised = answer_type(method, path)
+        for field in required_fields(read[promised], document):
+            seen.add((promised, *field))
+            changed = without(document, field)
+            assert find_breach(method, path, changed), f"{path} need not have {field}"
+            with pytest.raises(NotRead):
+                convert(changed, read[promised])
+    assert {each[0] for each in seen} == read.keys()
+    assert len(seen) > 40
 
 
 async def test_a_token_that_is_not_accepted(registry: IsometricServer, network: Network, settings: Settings) -> None:

@@ -8,13 +8,15 @@ import pytest
 
 from tests.supply.registries.adapters.test_isometric import SERIAL, settings_for
 from tests.supply.retirements.shop import Shop
+from tests.support.command import tonne
 from tests.support.processes import free_port
-from tests.support.registries.isometric_server import IsometricServer
+from tests.support.registries.isometric_server import ACCESS_TOKEN, CLIENT_SECRET, ORGANISATION, IsometricServer
 from tests.support.registries.network import Fault, Network
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.registries.adapters.configured import find_expiry
+from tonne.supply.registries.instruction_store import find_waiting_any_account
 from tonne.supply.registries.waiting import WAITING
 
 BATCH = 1000
@@ -42,6 +44,7 @@ async def isometric(live: Shop, port: int) -> AsyncIterator[IsometricServer]:
     server = IsometricServer(live.database, live.clock, network)
     async with network.serving(server.routes, port):
         yield server
+    assert network.breaches == []
 
 
 async def sell(shop: Shop, tonnes: str = "1", serial: str = SERIAL) -> str:
@@ -64,8 +67,7 @@ async def sell(shop: Shop, tonnes: str = "1", serial: str = SERIAL) -> str:
             ],
         }
     )
-    catalogue = await shop.services.catalogues.current(shop.mode)
-    shop._bundle_ids = {each.slug: each.id for each in catalogue.bundles.values()}
+    await shop.read_bundles()
     return str(await shop.fetchval("SELECT id FROM lots WHERE serial = $1", serial))
 
 
@@ -110,7 +112,7 @@ async def test_what_the_network_does_is_found_out(live: Shop, isometric: Isometr
 
 
 @pytest.mark.parametrize("batch_s", [Settings().registry_batch_s])
-async def test_95_of_100_orders_are_retired_within_three_minutes(live: Shop, isometric: IsometricServer) -> None:
+async def test_19_of_20_orders_are_retired_within_three_minutes(live: Shop, isometric: IsometricServer) -> None:
     """Each in another name, all of one batch, which is used by one request at a time; one of ten answers is lost."""
     await sell(live)
     await isometric.deposit(SERIAL)
@@ -128,6 +130,43 @@ async def test_95_of_100_orders_are_retired_within_three_minutes(live: Shop, iso
     assert len(waited) == 20
     assert waited[0] >= 60, "requests of one beneficiary wait to be merged"
     assert waited[len(waited) * 95 // 100] <= 180
+
+
+async def test_credits_wait_since_they_can_be_retired(live: Shop, isometric: IsometricServer) -> None:
+    """A unit that was open for a month has not waited for the registry, nor has what a dispute holds."""
+    await sell(live)
+    await isometric.deposit(SERIAL)
+    await look(live)
+    ada, berta = await live.account("Ada"), await live.account("Berta")
+    for buyer in (ada, berta):
+        await live.buy(buyer, 3250, "oil")
+    await live.work()
+    assert await live.fetchval("SELECT count(*) FROM parcels WHERE status = 'open'") == 2
+    live.clock.advance(days=29)
+    await live.buy(ada, 750, "oil")
+    await live.services.allocate_orders.run_once()
+    live.clock.advance(minutes=10)
+    assert await waiting_seconds(live) == pytest.approx(600, abs=1), "since the fraction that filled the unit"
+    await live.execute("UPDATE orders SET has_open_dispute = true")
+    live.clock.advance(days=2)
+    await live.services.close_units.run_once()
+    assert await waiting_seconds(live) == 0, "a dispute holds them"
+    await live.execute("UPDATE orders SET has_open_dispute = account_id = $1", ada.account_id)
+    live.clock.advance(minutes=5)
+    assert await waiting_seconds(live) == 300, "since the unit was closed"
+    async with live.database.connection() as connection:
+        batches = [
+            await find_waiting_any_account(connection, live.mode, live.clock.now - timedelta(minutes=minutes))
+            for minutes in (6, 5)
+        ]
+    assert [len(each) for each in batches] == [0, 1], "it waits for others to be merged since then"
+
+
+async def waiting_seconds(shop: Shop) -> float:
+    await shop.services.check_registries.run_once()
+    snapshots = [each.snapshot() for each in shop.services.check_registries.metrics]
+    [found] = [each for each in snapshots if each.name == "tonne_registry_waiting_seconds"]
+    return {labels[0]: max(values) for labels, values in found.series}["isometric"]
 
 
 async def test_work_of_before_the_connection_stays_on_the_desk(live: Shop, isometric: IsometricServer) -> None:
@@ -174,6 +213,9 @@ async def test_a_registry_that_is_down_is_not_asked_until_a_look_works(live: Sho
     [account] = await live.fetch("SELECT failures, stopped_at, problem FROM registry_accounts WHERE id = 'isometric'")
     assert (account["failures"], account["stopped_at"] is not None) == (5, True)
     assert "does not accept the credentials" in account["problem"]
+    stopped = await live.fetch("SELECT subject_id, details FROM audit_log WHERE action = 'registry_account.stopped'")
+    assert [each["subject_id"] for each in stopped] == ["isometric"], "once, however many answers follow"
+    assert "does not accept the credentials" in stopped[0]["details"]
     sent = len(isometric.network.requests)
     await live.work()
     assert len(isometric.network.requests) == sent, "nothing is asked"
@@ -195,16 +237,40 @@ def test_the_expiry_of_a_token_is_read_from_it() -> None:
     assert find_expiry("no token") is None
 
 
-async def test_the_doctor_warns_of_a_test_environment(live: Shop, isometric: IsometricServer) -> None:  # noqa: ARG001 - configured
+@pytest.mark.usefixtures("isometric")
+async def test_the_doctor_finds_retirements_that_are_none(live: Shop) -> None:
     await look(live)
-    [check] = [each for each in WAITING if each.name.startswith("live credits")]
-    for address, count in (
-        (live.settings.isometric_api_base, 1),
-        ("https://api.sandbox.isometric.com/registry/v0", 1),
-        ("https://api.isometric.com/registry/v0", 0),
+    sandbox, local = [
+        next(each for each in WAITING if each.name.startswith(name)) for name in ("live credits", "no registry of live")
+    ]
+    assert (sandbox.is_broken, local.is_broken) == (False, True)
+    for address, counts in (
+        (live.settings.isometric_api_base, (0, 1)),
+        ("http://localhost:8000", (0, 1)),
+        ("https://api.sandbox.isometric.com/registry/v0", (1, 0)),
+        ("https://api.isometric.com/registry/v0", (0, 0)),
     ):
         settings = replace(live.settings, isometric_api_base=address)
-        assert len(await live.fetch(check.sql, *check.parameters(settings, live.clock.now))) == count, address
+        found = [await live.fetch(each.sql, *each.parameters(settings, live.clock.now)) for each in (sandbox, local)]
+        assert (len(found[0]), len(found[1])) == counts, address
+
+
+@pytest.mark.usefixtures("isometric")
+async def test_a_registry_on_this_machine_is_a_failure_of_the_doctor(live: Shop) -> None:
+    await look(live)
+    done = tonne(
+        "doctor",
+        "--only",
+        "on this machine",
+        database_url=live.database._url,
+        secret_key=live.settings.secret_key,
+        isometric_organisation_id=ORGANISATION,
+        isometric_client_secret=CLIENT_SECRET,
+        isometric_access_token=ACCESS_TOKEN,
+        isometric_api_base="http://127.0.0.1:9",
+    )
+    assert done.returncode == 1
+    assert "BROKEN  no registry of live credits is on this machine" in done.stdout
 
 
 async def test_the_doctor_warns_of_a_token_that_expires(live: Shop, isometric: IsometricServer) -> None:  # noqa: ARG001 - configured

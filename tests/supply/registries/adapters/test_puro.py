@@ -36,6 +36,7 @@ async def registry(populated_db: Database, network: Network) -> PuroServer:
 async def puro(registry: PuroServer, network: Network, settings: Settings) -> AsyncIterator[Puro]:
     async with network.serving(registry.routes) as url:
         yield Puro(settings_for(settings, url))
+    assert network.breaches == []
 
 
 def settings_for(settings: Settings, url: str) -> Settings:
@@ -125,6 +126,28 @@ async def test_a_transaction_that_is_not_completed_is_pending(puro: Puro, regist
     assert (answer.outcome, answer.units) == (Outcome.PENDING, ())
     found = await puro.look_up(replace(asked, registry_reference=answer.registry_reference))
     assert (found.outcome, found.units) == (Outcome.RETIRED, ((3, 5),))
+
+
+async def test_a_transaction_that_is_rejected_has_retired_nothing(puro: Puro, registry: PuroServer) -> None:
+    asked = ask(await registry.deposit(f"{ISSUANCE}_1-100"), (3, 5), beneficiary="Registry Pending Rejected")
+    answer = await puro.retire(asked)
+    assert answer.outcome is Outcome.PENDING
+    found = await puro.look_up(replace(asked, registry_reference=answer.registry_reference))
+    assert (found.outcome, found.code, found.is_final) == (Outcome.DECLINED, "rejected", True)
+    assert found.message == "The registry has rejected the retirement."
+    assert (await puro.look_up(asked)).outcome is Outcome.DECLINED, "also in the list"
+    assert await puro.read_balance() == 100
+    assert await puro.list_movements(NOW) == [], "nothing has left the account"
+
+
+async def test_a_wrong_request_is_refused_and_not_repeated(
+    registry: PuroServer, network: Network, settings: Settings
+) -> None:
+    async with network.serving(registry.routes) as url:
+        puro = Puro(replace(settings_for(settings, url), puro_unit_price="EUR 0"))
+        answer = await puro.retire(ask(await registry.deposit(f"{ISSUANCE}_1-100"), (3, 5)))
+    assert (answer.outcome, answer.message) == (Outcome.DECLINED, "there is no price (status 422)")
+    assert network.breaches == ["there is no price"]
 
 
 async def test_a_registry_that_is_down(settings: Settings) -> None:

@@ -25,6 +25,11 @@ def is_made_up(registry: str, units: UnitRange) -> bool:
     return (mark is not None and mark[0] != _DEMO) or (units.grammar == "plain" and has_grammar(registry))
 
 
+def is_of_demo(units: UnitRange) -> bool:
+    """Whether they were made up for the live mode of a demo."""
+    return units.before.upper().startswith(_DEMO)
+
+
 def parse(registry: str, text: str, *, unit_grams: int = TONNE_GRAMS) -> UnitRange:
     """Raises SerialError. `unit_grams` counts only if the form of the serial does not say it."""
     id_ = registry_id(registry)

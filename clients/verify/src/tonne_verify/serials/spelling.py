@@ -18,7 +18,7 @@ _NAMES = {
     "CERCARBONO": "CERCARBONOREGISTRY ECOREGISTRY",
     "CDM": "CDMREGISTRY UNFCCC UNFCCCCDM CLEANDEVELOPMENTMECHANISM",
 }
-_IDS = {name: registry for registry, names in _NAMES.items() for name in names.split()}
+REGISTRY_IDS = {name: registry for registry, names in _NAMES.items() for name in names.split()}
 _LEFT_OUT = re.compile(
     r"[\x01-\x2f\x3a-\x40\x5b-\x60\x7b-\xbf\xd7\xf7\u2000-\u206f\u2212\u3000-\u303f]"  # spaces and punctuation
 )
@@ -34,7 +34,7 @@ def plain_spelling(label: str) -> str:
 def registry_id(registry: str) -> str:
     """One id for all names of a registry."""
     name = plain_spelling(registry)
-    return _IDS.get(name, name)
+    return REGISTRY_IDS.get(name, name)
 
 
 def cleaned(text: str) -> str:

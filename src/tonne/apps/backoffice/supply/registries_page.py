@@ -1,8 +1,11 @@
 """Registries: accounts, where the tonnes are, what was asked for, and lots that a registry shows otherwise."""
 
+from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
+from tonne.apps.backoffice.catalogue.staged_imports import MAX_UPLOAD_BYTES
+from tonne.apps.backoffice.catalogue.uploads import read_upload
 from tonne.apps.backoffice.jobs_page import spell_ago
 from tonne.apps.backoffice.money.confirmed_step import ONE_MORE, ConfirmedPage, Wording, Work
 from tonne.apps.backoffice.supply.supply_bars import LABELS, bar_of_registry
@@ -11,7 +14,10 @@ from tonne.apps.backoffice.supply.work_list_store import list_parcel_orders_any_
 from tonne.apps.dashboard.page import OperatorSection
 from tonne.apps.dashboard.viewer import Form, OperatorViewer, existing
 from tonne.platform.db.database import Connection
+from tonne.platform.documents.sheets.columns import SheetInvalid
+from tonne.platform.http.limits.turns import in_turn
 from tonne.platform.http.route import Response
+from tonne.platform.values.context import Mode
 from tonne.platform.web.render import see_other
 from tonne.selling.users.names import name_actors
 from tonne.supply.registries import settlement_store
@@ -29,16 +35,25 @@ from tonne.supply.registries.settle_request import (
     read_settlement,
     request_settlement,
 )
+from tonne.supply.registries.upload_statement import (
+    compare_statement,
+    read_statement,
+    read_unit_sizes,
+    record_statement,
+)
+from tonne.supply.stock.lots.lots import latest_day
 from tonne.supply.stock.serial_runs import parse_runs
 from tonne_verify.serials.units import show
 
 REQUESTS_SHOWN = 50
+ERRORS_SHOWN = 3
 # An account that was compared before this needs a look: the worker compares it every five minutes.
 STALE_AFTER = 3 * LOOK_EVERY
 # A person uploads statements of accounts that cannot be read.
 STATEMENT_AFTER = timedelta(days=7)
 IN_DOUBT_AFTER = timedelta(minutes=1)
 PAGE = "/registries"
+STATEMENTS = f"{PAGE}/statements"
 REQUEST = f"{PAGE}/requests/{{request_id}}"
 
 
@@ -52,22 +67,26 @@ class RegistriesPage(ConfirmedPage, frozen=True):
                 f"{REQUEST}/settle": self.settle_request,
                 f"{REQUEST}/approve": self.approve,
                 f"{PAGE}/differences/{{drift_id}}/settle": self.settle,
+                STATEMENTS: self.upload,
             },
+            uploads={STATEMENTS: MAX_UPLOAD_BYTES + 64 * 1024},
         )
 
     async def show(self, viewer: OperatorViewer, form: Form | None = None) -> Response:
         now = self.clock()
         async with self.database.connection() as connection:
-            registries = await list_registries_any_account(connection, viewer.mode)
+            until = now - IN_DOUBT_AFTER
+            registries = await list_registries_any_account(connection, viewer.mode, answered_until=until)
             accounts = [each for each in await list_states_any_account(connection) if each.mode is viewer.mode]
             requests = await list_open(connection, mode=viewer.mode)
             drifts = await list_open_drifts(connection, viewer.mode)
+        in_doubt = Counter(each.registry_account for each in requests if is_in_doubt(each, now))
         return self.layout.page(
             viewer,
             "operator_registries.html",
             form,
             registries=[(each, bar_of_registry(each)) for each in registries],
-            accounts=[(each, state_of(each, now)) for each in accounts],
+            accounts=[(each, state_of(each, now), in_doubt[each.id]) for each in accounts],
             requests=[(each, request_state(each, now)) for each in requests[:REQUESTS_SHOWN]],
             request_count=len(requests),
             drifts=drifts,
@@ -169,6 +188,35 @@ class RegistriesPage(ConfirmedPage, frozen=True):
         self.notifier.notify()
         return see_other(f"{viewer.base}{PAGE}?done=registry_settled")
 
+    async def upload(self, viewer: OperatorViewer, form: Form) -> Response:
+        """Compare a list of what is active in an account that has no API. Lots are paused if the operator says so."""
+        existing(viewer.mode if viewer.mode is Mode.LIVE else None)
+        by, name = viewer.actor.at(self.clock()), form.text("registry", "Choose the registry.", longest=100)
+        day = _read_statement_day(form, by.at)
+        file = read_upload(viewer.request, form, "statement", "tonne registry upload")
+        if file is None or form.faults:
+            return await self.show(viewer, form)
+        sizes = await self.database.run(read_unit_sizes, name)
+        try:
+            active = await in_turn(read_statement, file, name, form.value("column") or None, sizes=sizes)
+        except SheetInvalid as error:
+            form.fail("statement", " ".join(str(each) for each in error.errors[:ERRORS_SHOWN]))
+            return await self.show(viewer, form)
+        async with self.database.transaction() as tx:
+            compared = await compare_statement(tx, name, active, day)
+            differing = [each for each in compared.seen if each.lot_id is not None]
+            if not differing or form.is_checked("pause"):
+                await record_statement(tx, compared, file=file.name, by=by)
+                notice = "registry_differs" if compared.seen else "registry_agrees"
+                return see_other(f"{viewer.base}{PAGE}?done={notice}")
+        count = f"{len(differing)} lots have" if len(differing) > 1 else f"Lot {differing[0].lot_id} has"
+        form.fail(
+            "statement",
+            f"{count} other units in the list than in the books. Nothing is recorded yet: check that the list is "
+            "complete, tick that such lots are paused, and choose the file again.",
+        )
+        return await self.show(viewer, form)
+
     async def _request(self, connection: Connection, viewer: OperatorViewer) -> ListedInstruction:
         found = await list_open(connection, viewer.request.path("request_id"), viewer.mode)
         return existing(found[0] if found else None)
@@ -212,6 +260,18 @@ def _read_settlement(form: Form, now: datetime) -> RequestSettlement:
     )
 
 
+def _read_statement_day(form: Form, now: datetime) -> date:
+    """Of the list; today if the field is empty. It does not count if the form has faults."""
+    try:
+        day = date.fromisoformat(form.value("day") or now.date().isoformat())
+    except ValueError:
+        form.fail("day", "Enter the day of the list, such as 2026-11-16.")
+        return now.date()
+    if day > latest_day(now):
+        form.fail("day", "This day is in the future. Enter the day of the list.")
+    return day
+
+
 def state_of(account: AccountState, now: datetime) -> tuple[str, str]:
     """In words, and the kind of the badge."""
     if account.problem is not None:
@@ -225,10 +285,14 @@ def state_of(account: AccountState, now: datetime) -> tuple[str, str]:
     return "Agrees with the books", ""
 
 
+def is_in_doubt(request: ListedInstruction, now: datetime) -> bool:
+    """Asked, and not answered in time."""
+    return request.state == "asked" and request.sent_at is not None and now - request.sent_at > IN_DOUBT_AFTER
+
+
 def request_state(request: ListedInstruction, now: datetime) -> tuple[str, str]:
     """In words, and the kind of the badge."""
     if request.state == "asked":
-        is_late = request.sent_at is not None and now - request.sent_at > IN_DOUBT_AFTER
-        return ("In doubt", "warn") if is_late else ("Asked", "")
+        return ("In doubt", "warn") if is_in_doubt(request, now) else ("Asked", "")
     names = {"recorded": "To be asked", "pending": "Pending at the registry", "retired": "Retired"}
     return names.get(request.state, "Refused"), "bad" if request.state == "declined" else ""

@@ -191,7 +191,7 @@ async def _seed(tx: Connection, settings: Settings) -> Demo:
     await add_admin(tx, organisation.id, ADMIN, by=ACTOR.unbound.now())
     own_ids = {mode: new_id("acc") for mode in Mode}
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, by=ACTOR.unbound.now())
+        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, by=ACTOR.unbound.now(), is_demo=True)
         for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
             is_own = kind is AccountKind.ACCOUNT
             scope = Scope(organisation.id, own_ids[mode] if is_own else new_id("acc"), mode)

@@ -216,8 +216,9 @@ async def _examine_all(
         Finding(TREE, "broken" if trees else "ok", TREE_MEANING, TREE_REMEDY, trees),
         Finding(DIGESTS, "broken" if files else "ok", DIGESTS_MEANING, DIGESTS_REMEDY, files),
         *(
-            Finding(each.name, "warning" if each.name in waiting else "ok", each.meaning, each.remedy, places)
+            Finding(each.name, status if each.name in waiting else "ok", each.meaning, each.remedy, places)
             for each in ALL_WAITING
+            for status in ("broken" if each.is_broken else "warning",)
             for places in (waiting.get(each.name, ()),)
         ),
         Finding(ARCHIVES, "warning" if archives else "ok", ARCHIVES_MEANING, ARCHIVES_REMEDY, archives),

@@ -27,7 +27,12 @@ from tonne.supply.registries.settle_request import (
     request_settlement,
 )
 from tonne.supply.registries.settlement_store import find as find_settlement
-from tonne.supply.registries.upload_statement import compare_statement, read_statement, record_statement
+from tonne.supply.registries.upload_statement import (
+    compare_statement,
+    read_statement,
+    read_unit_sizes,
+    record_statement,
+)
 
 ACCOUNTS: tuple[ValueColumn[AccountState], ...] = (
     *columns("id: account", "mode", "adapter", "looked_at: last look", "open_requests: open"),
@@ -116,8 +121,9 @@ def upload(name: str, column: str | None, day: datetime | None, *, yes: bool, fi
     retires. Units of the work list may be retired already. Lots that differ are paused, after a question.
     """
     by = ACTOR.now()
+    sizes = run_in_transaction(read_unit_sizes, name)
     with reported_errors():
-        active = read_statement(read_file(file), name, column)
+        active = read_statement(read_file(file), name, column, sizes=sizes)
     on = day.date() if day else by.at.date()
     compared = run_in_transaction(compare_statement, name, active, on)
     lots = 0

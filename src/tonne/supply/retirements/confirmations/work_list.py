@@ -112,6 +112,8 @@ coalesce((
                               AND orders.id = share.order_id AND orders.has_open_dispute))
     FROM shares share WHERE share.mode = parcel.mode AND share.parcel_id = parcel.id), false)
 """
+# A pooled unit has waited for fractions before.
+READY_SINCE = "coalesce(parcel.closed_at, parcel.opened_at)"
 # The fields of Task.
 TASK = """
 parcel.id AS parcel_id, parcel.lot_id, parcel.project_id, project.registry, project.registry_project_id,

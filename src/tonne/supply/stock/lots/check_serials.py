@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import NamedTuple
 
 from tonne.platform.documents.sheets.columns import quoted
@@ -11,7 +12,7 @@ from tonne.selling.catalogue.countries import country_code
 from tonne.selling.catalogue.imports.project_rows import ProjectRow
 from tonne.supply.stock.lots.lots import MAX_LOT_UNITS, LotRow, LotUnits
 from tonne_verify.serials.facts import country_records, is_project
-from tonne_verify.serials.parse import is_made_up, parse, parse_block
+from tonne_verify.serials.parse import is_made_up, is_of_demo, parse, parse_block
 from tonne_verify.serials.units import SerialError, UnitRange
 
 _REMEDY = "correct one of the two."
@@ -25,8 +26,11 @@ class Disagreement(Exception):
         self.column = column
 
 
-def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
-    """Raises Disagreement. `project` is None if it is not known, which is an error of its own."""
+def read_units(row: LotRow, project: ProjectRow | None, mode: Mode, *, is_demo: bool = False) -> LotUnits:
+    """Raises Disagreement. `project` is None if it is not known, which is an error of its own.
+
+    `is_demo`: live lots may have the made-up serials of a demo.
+    """
     column = "serial_block" if row.serial is None else "serial"
     unit_grams = GRAMS_PER_TONNE if project is None else project.granularity_grams
     try:
@@ -37,14 +41,14 @@ def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
             units = parse_block(row.registry, block, first, last, unit_grams=unit_grams)
     except SerialError as error:
         raise Disagreement(column, str(error)) from error
-    if mode is Mode.LIVE and is_made_up(row.registry, units):
+    if mode is Mode.LIVE and (is_made_up(row.registry, units) or (is_of_demo(units) and not is_demo)):
         raise Disagreement(
             column, f"{quoted(units.text)} is made up, and no serial of {row.registry}: enter the real one."
         )
     if project is not None and not project.is_issued:
         message = f"its offset_delivery is {project.offset_delivery}: credits that are not issued yet are no lots."
         raise Disagreement("registry_project_id", message)
-    units = _settled(row, units)
+    units = settle_quantity(units, row.quantity)
     if units.last - units.first >= MAX_LOT_UNITS:
         raise Disagreement(column, f"the lot has more than {MAX_LOT_UNITS:,} units: split it into smaller lots.")
     if project is not None:
@@ -61,19 +65,22 @@ def read_units(row: LotRow, project: ProjectRow | None, mode: Mode) -> LotUnits:
     return LotUnits(spelt, units)
 
 
-def _settled(row: LotRow, units: UnitRange) -> UnitRange:
-    """The units with their quantity compared. Of Isometric's serials it decides whether the last number is included."""
-    if row.quantity is None:
+def settle_quantity(units: UnitRange, quantity: Decimal | None) -> UnitRange:
+    """The units, whose quantity must be that of the line, in tonnes. Raises Disagreement.
+
+    Of Isometric's serials the quantity decides whether the last number is included.
+    """
+    if quantity is None:
         if units.grammar == "isometric":
             message = "the cell is empty: enter the tonnes, because the serial does not say if its last number counts."
             raise Disagreement("quantity", message)
         return units
-    grams = row.quantity * GRAMS_PER_TONNE
+    grams = quantity * GRAMS_PER_TONNE
     if units.grammar == "isometric" and grams == (units.last - units.first) * units.unit_grams > 0:
         return units.part(units.first, units.last - 1)
     if grams != units.quantity_grams:
         counted = format_tonnes(units.quantity_grams)
-        raise Disagreement("quantity", f"the serial has {counted} t, the line {row.quantity} t: {_REMEDY}")
+        raise Disagreement("quantity", f"the serial has {counted} t, the line {quantity} t: {_REMEDY}")
     return units
 
 

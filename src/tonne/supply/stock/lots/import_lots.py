@@ -34,6 +34,7 @@ from tonne.supply.stock.lots.check_serials import Disagreement, read_units
 from tonne.supply.stock.lots.freeze_facts import refresh_facts, set_lot_facts
 from tonne.supply.stock.lots.lot_case_store import wake_resupply
 from tonne.supply.stock.lots.lot_facts import LotFacts
+from tonne.supply.stock.lots.lot_store import has_demo_lots_any_account
 from tonne.supply.stock.lots.lots import (
     LotRow,
     LotUnits,
@@ -193,10 +194,12 @@ async def import_files(
     by: By,
     currency: str | None = None,
     max_rate_change: Decimal | None = None,
+    is_demo: bool = False,
 ) -> ImportReport:
     """Import catalogue files and lots, or raise SheetInvalid with every error. Orders that wait for supply are retried.
 
     Only the first import of a mode needs `currency`. Without `max_rate_change`, exchange rates may change in any way.
+    `is_demo`: the installation becomes a demo, whose live lots have made-up serials.
     """
     if _BRINGS_SUPPLY & files.keys():
         # Before any lot is locked: workers lock orders before lots, too.
@@ -205,7 +208,8 @@ async def import_files(
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     await _lock_members(tx, mode, catalogue)
     project_errors = [*await check_granularity(tx, mode, catalogue), *await check_issued(tx, mode, catalogue)]
-    lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(by.at))
+    is_demo = is_demo or await has_demo_lots_any_account(tx)
+    lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(by.at), is_demo=is_demo)
     errors = [*catalogue.errors, *project_errors, *lots.errors]
     if errors:
         order = [file.name for file in files.values()]
@@ -250,10 +254,10 @@ async def _lock_members(tx: Connection, mode: Mode, catalogue: CataloguePlan) ->
 
 
 async def _plan_lots(
-    tx: Connection, mode: Mode, file: SheetFile | None, catalogue: CataloguePlan, latest: date
+    tx: Connection, mode: Mode, file: SheetFile | None, catalogue: CataloguePlan, latest: date, *, is_demo: bool
 ) -> LotPlan:
     sheet = read_sheet(file, LotRow, partial(check_lot, latest))
-    lines = list(_read_units(sheet, catalogue, mode))
+    lines = list(_read_units(sheet, catalogue, mode, is_demo=is_demo))
     every = await read_lots(
         tx, {units.namespace for _, units in lines}, {row.lot_id for row in sheet.rows if row.lot_id}
     )
@@ -298,13 +302,13 @@ async def _plan_lots(
     return LotPlan(changes, saved, restated, errors, corrections, await find_same_numbers(tx, new))
 
 
-def _read_units(sheet: Sheet[LotRow], catalogue: CataloguePlan, mode: Mode) -> Iterator[LotUnits]:
+def _read_units(sheet: Sheet[LotRow], catalogue: CataloguePlan, mode: Mode, *, is_demo: bool) -> Iterator[LotUnits]:
     """The lines whose serials agree with their projects. Adds the errors of the others to the sheet."""
     projects = catalogue.known_projects
     for row in sheet.rows:
         sheet.errors += check_project(sheet.name, row, projects)
         try:
-            yield read_units(row, projects.by_key.get(row.project_key), mode)
+            yield read_units(row, projects.by_key.get(row.project_key), mode, is_demo=is_demo)
         except Disagreement as error:
             sheet.add_error(row.line, error.column, str(error))
 

@@ -241,3 +241,11 @@ WHERE mode = $1 AND lot_id = $2
 async def mark_invalid(tx: Connection, lot: ListedLot, *, reason: str, by: By) -> None:
     await tx.execute(MARK_LOT, lot.mode, lot.id, by.at, str(by.actor), reason)
     await tx.execute(MARK_PARCELS, lot.mode, lot.id, by.at)
+
+
+HAS_DEMO_LOTS = "SELECT EXISTS (SELECT FROM lots WHERE mode = 'live' AND serial LIKE 'TEST-LIVE-%')"
+
+
+async def has_demo_lots_any_account(connection: Connection) -> bool:
+    """Whether live lots have serials that were made up for a demo."""
+    return bool(await connection.fetchval(HAS_DEMO_LOTS))

@@ -211,7 +211,7 @@ CREATE TABLE parcels (
     -- A parcel of an invalid lot is `invalid`, or stays `retired`: the retirement is a fact at the registry. Orders that
     -- are supplied from another lot give back their share, so that nothing of it may be left.
     invalidated_at   timestamptz,
-    -- When a unit in the service's name was put on the work list.
+    -- When a pooled unit was put on the work list.
     closed_at        timestamptz,
     -- The request to the registry that retires it, or has retired it.
     instruction_id   text,
@@ -631,6 +631,8 @@ CREATE TABLE simulated_holdings (
     -- A holding of `sim-holding` is used by one retirement. What is left of it is a new holding.
     is_used          boolean NOT NULL DEFAULT false,
     parent_id        text,
+    -- What was active at first.
+    deposited        int8multirange,
     PRIMARY KEY (registry_account, id)
 );
 CREATE INDEX simulated_holdings_of_lot ON simulated_holdings (lot_id);
