@@ -94,7 +94,7 @@ async def disk_per_order(pace: DiskPace) -> list[Result]:
             async for _ in rebuild(connection, await list_indexes(connection, 0, ())):
                 pass
             rebuilt = _subtract(await read_sizes(connection), before)
-            documents, with_files = await connection.fetchrow(COUNT_DOCUMENTS)
+            [(documents, with_files)] = await connection.fetch(COUNT_DOCUMENTS)
             archived = await _archive_per_event(connection, environment.folder)
         await environment.require_consistent()
     of_documents = _of_documents(rebuilt, documents, with_files, len(keys))

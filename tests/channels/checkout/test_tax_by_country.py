@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.channels.checkout.scene import Rows, work
+from tests.channels.checkout.scene import Rows
 from tests.channels.checkout.shopper import Shopper, form_of, make_link
-from tests.channels.checkout.test_buyers import COMPANY, PERSON, fill_in
+from tests.channels.checkout.test_buyers import COMPANY, PERSON, fill_in, pay
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.support.world import SELLER, World
@@ -65,15 +65,6 @@ async def live_link(services: Services, world: World) -> OffsetLink:
     async with services.database.transaction() as tx:
         await tx.execute("UPDATE exchange_rates SET as_of = $1", utc_now())
     return await make_link(services, world.ours_live.scope)
-
-
-async def pay(services: Services, shopper: Shopper, stripe: FakeStripePages, page: Any) -> None:
-    """On the page of the gateway, to which the form of this page leads."""
-    assert page.status_code == 200
-    session = [each for each in stripe.sessions.values() if each["status"] == "open"][-1]
-    stripe.pay(session["id"])
-    await shopper.open(session["success_url"].removeprefix("http://tonne.test"))
-    await work(services)
 
 
 async def warnings(services: Services, check: Any, days: int = 0) -> list[str]:
