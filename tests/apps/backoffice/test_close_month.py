@@ -19,6 +19,7 @@ from tests.support.world import ADDRESS, SELLER, TESTER, World, add_account
 from tonne.apps.cli.operations.doctor import broken_checks
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.books.chart import Office, import_chart
+from tonne.money.accounting.books.check_month import check_month
 from tonne.money.accounting.books.close_month import (
     DIGESTS,
     WriteDigests,
@@ -45,6 +46,14 @@ SOLD_IN_FRANCE = """
 UPDATE tax_documents SET tax_lines = replace(tax_lines::text, 'DE-S-19', 'FR-S-20-OSS')::jsonb,
        record = convert_to(replace(convert_from(record, 'UTF8'), 'DE-S-19', 'FR-S-20-OSS'), 'UTF8')
 WHERE currency = 'USD'
+"""
+# As if a card had paid it.
+CAPTURED = """
+INSERT INTO charges (id, account_id, order_id, organisation_id, mode, amount_minor, currency, gateway, source, attempt,
+                     status, created_at, settled_at, captured_minor, reference)
+SELECT 'chg_x', account_id, id, organisation_id, mode, 1660, currency, 'simulated', 'none', 1, 'captured',
+       '2026-10-06', '2026-10-06', 1660, 'ref_x'
+FROM orders WHERE id = '{order_id}'
 """
 PAGE = "/operator/live/month-end/2026-10"
 
@@ -141,6 +150,18 @@ async def test_a_month_is_closed_only_when_nothing_is_missing(books: Books) -> N
     with pytest.raises(
         MonthNotClosable, match=r"without a code of the documents is 0\.00 EUR, that of the journal -0\.01"
     ):
+        await books.close()
+
+
+async def test_a_month_is_not_closed_while_a_document_or_an_entry_is_missing(books: Books) -> None:
+    async with books.database.connection() as connection:
+        check = await check_month(connection, month_period(Mode.LIVE, OCTOBER), books.clock())
+    assert "changes are not booked yet: a worker books them within seconds." in check.refusals[-1]
+    await books.post_entries()
+    order_id = await books.fetchval("SELECT id FROM orders WHERE status = 'paid'")
+    unbilled = f"DELETE FROM invoice_orders WHERE order_id = '{order_id}'"  # noqa: S608 - our own id
+    await books.tamper(CAPTURED.format(order_id=order_id), unbilled)
+    with pytest.raises(MonthNotClosable, match=f"Paid orders have no document yet: {order_id}"):
         await books.close()
 
 
