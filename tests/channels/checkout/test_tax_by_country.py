@@ -14,6 +14,7 @@ from tests.channels.checkout.shopper import Shopper, form_of, make_link
 from tests.channels.checkout.test_buyers import COMPANY, PERSON, fill_in, pay
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
+from tests.support.scene import Scene
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
@@ -126,6 +127,9 @@ async def test_consumers_of_two_countries_and_a_business(
     assert await rows("SELECT taxed_in, country FROM order_buyers ORDER BY taxed_in NULLS LAST LIMIT 1") == [
         {"taxed_in": "FR", "country": "FR"}
     ]
+    scene = Scene(services)
+    await scene.post_entries()
+    await scene.check_invariants()
     now = utc_now()
     quarter = now.date().replace(month=(now.month - 1) // 3 * 3 + 3, day=28) + timedelta(days=4)
     async with services.database.snapshot() as tx:

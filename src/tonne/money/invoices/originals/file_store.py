@@ -18,12 +18,6 @@ async def find_file_any_account(connection: Connection, key: FileKey) -> Documen
     return optional(lambda found: value_of(DocumentFile, found), row)
 
 
-# A run of `tonne doctor` reads a sample: all files of ten years would be tens of gigabytes.
-SAMPLE_FILES = f"""
-SELECT '' AS account_id, document_id AS order_id, {_COLUMNS} FROM tax_document_files
-WHERE rendered_at >= coalesce($1::timestamptz, '-infinity') ORDER BY random() LIMIT 200
-"""  # noqa: S608 - columns above
-
 # The first one stays: a document has one original.
 INSERT_FILES = f"""
 INSERT INTO tax_document_files ({_COLUMNS})

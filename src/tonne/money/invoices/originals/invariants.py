@@ -3,9 +3,15 @@
 import asyncpg
 
 from tonne.money.invoices.originals.document_file import DocumentFile, FileDamaged
-from tonne.money.invoices.originals.file_store import SAMPLE_FILES
 from tonne.platform.db.database import value_of
 from tonne.platform.db.invariant import RowInvariant, RowScan
+
+# All files of ten years would be tens of gigabytes.
+SAMPLE_FILES = """
+SELECT '' AS account_id, document_id AS order_id, document_id, issued_on, format, sha256, raw_size, body, rendered_at,
+       retain_until
+FROM tax_document_files WHERE rendered_at >= coalesce($1::timestamptz, '-infinity') ORDER BY random() LIMIT 200
+"""
 
 
 def _is_damaged(_: asyncpg.Record, file: DocumentFile) -> str | None:
