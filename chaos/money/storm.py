@@ -36,6 +36,13 @@ EACH = (
 TOGETHER = (Way.GOOD, Way.DECLINED_TWICE, Way.INVOICE)
 SMALL = (Way.GOOD,)
 SHOPS: Sequence[Sequence[Way]] = (EACH, EACH, TOGETHER, SMALL)
+# An api that was killed may leave a dispute that only the gateway knows. It is polled every 15 minutes.
+POLL = "UPDATE gateway_polls SET next_poll_at = $1"
+POLLED = "SELECT bool_and(polled_until >= $1) FROM gateway_polls"
+# What a helper has paid is fulfilled, too.
+FULFIL = "UPDATE orders SET next_attempt_at = clock_timestamp() WHERE status = 'paid' AND next_attempt_at IS NULL"
+# Of what killed workers had claimed, the lease lasts ten minutes.
+RENDER = "UPDATE unrendered_documents SET next_attempt_at = clock_timestamp()"
 STATUSES = """
 SELECT string_agg(format('%s %s', count, status), ', ') FROM (SELECT status, count(*) FROM orders GROUP BY 1) AS each
 """
@@ -58,16 +65,16 @@ class _Step(Enum):
     DISPUTE_WON = "dispute won"
 
 
-_STEPS = [_Step.NOTHING] * 9 + [_Step.REFUND] * 4 + [_Step.CANCEL] * 3 + [_Step.DISPUTE_LOST] * 2 + list(_Step)
+# Most orders are too young, or cancelled already, for a refund in full and for a dispute.
+_STEPS = [_Step.NOTHING] * 9 + [_Step.REFUND, _Step.CANCEL, _Step.REFUND_ALL, _Step.DISPUTE_WON] * 3 + list(_Step) * 2
 
 
-# Not part of `make chaos` before it has run to its end once.
-@scenario("money-storm", within_s=500, settings=FAST, family="storm")
+@scenario("money-storm", within_s=900, settings=FAST)
 async def money_storm(cluster: Cluster) -> None:
     """At the end every cent that the gateway kept is on a document, its tax is booked, and every document is stored."""
     cluster.log_errors_expected = True
     kills = {name: cluster.announce(name, least) for name, least in KILLS.items()}
-    steps = {step: cluster.announce(step.value, ORDERS // 140) for step in _Step}
+    steps = {step: cluster.announce(step.value, max(1, ORDERS // 280)) for step in _Step}
     shops = await _open_shops(cluster)
     for _ in range(WORKERS):
         cluster.start_worker()
@@ -93,10 +100,13 @@ async def money_storm(cluster: Cluster) -> None:
                 tasks.create_task(order_and_act())
         # Also what the helpers alone advanced.
         await cluster.execute(SETTLE)
+        await cluster.execute(FULFIL)
+        await cluster.execute(RENDER)
+        await _poll(cluster)
         async with hastened_refunds(cluster):
             for shop, _ in shops:
                 await shop.until_finished(200)
-            await cluster.until_empty("every document is stored and booked", CHECKS["nothing waits"], 100)
+            await cluster.until_empty("every document is stored and booked", CHECKS["nothing waits"], 200)
     cluster.is_settled = True
     for sql in (STATUSES, MOVED):
         cluster.notes.append(await cluster.fetchval(sql))
@@ -138,6 +148,13 @@ async def _act(shop: Buyers, way: Way, order_id: str, step: _Step) -> bool:
             return await _attempt(shop, way, f"{helped}/dispute", {"outcome": "lost"})
         case _Step.DISPUTE_WON:
             return await _attempt(shop, way, f"{helped}/dispute", {"outcome": "won"})
+
+
+async def _poll(cluster: Cluster) -> None:
+    now = utc_now()
+    async with cluster.connection() as connection:
+        await connection.execute(POLL, now)
+    await cluster.until_true("the gateway was polled", POLLED, now, within_s=60)
 
 
 async def _attempt(shop: Buyers, way: Way, path: str, body: object = None) -> bool:

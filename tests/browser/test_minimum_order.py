@@ -1,5 +1,6 @@
 """The minimum order on pages of links and checkouts: buyers see what it is, and nothing is charged."""
 
+import re
 from urllib.parse import urlsplit
 
 import pytest
@@ -62,3 +63,16 @@ async def test_a_minimum_that_was_raised_since_is_explained_on_the_page_of_the_c
     assert await count(services, "orders") == 0
     refused = await api.post("/v1/checkouts", body)
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "quantity")
+
+
+async def test_an_amount_that_is_too_small_for_a_card_is_raised_in_one_click(visit: Visit, link: OffsetLink) -> None:
+    page = await visit(f"/offset/{link.id}?quantity=0.0024", javascript=False)
+    await expect(page.locator("#amount-fault")).to_contain_text("The minimum for a card payment is €0.50")
+    offered = page.get_by_role("button", name=re.compile(r"^€0\.50 retires \d+ kg$"))
+    await check_page(page, "smallest-payment")
+    await offered.click()
+    await expect(page.get_by_label("Amount", exact=True)).to_have_value("0.50")
+    await expect(page.locator("#amount-fault")).to_have_count(0)
+    await page.get_by_label("E-mail").fill("ann@example.com")
+    await to_payment(page)
+    await expect(page.get_by_role("button", name="Order and pay €0.50")).to_be_visible()

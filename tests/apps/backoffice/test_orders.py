@@ -13,6 +13,7 @@ from tests.support.orders import place, receive
 from tests.support.people import Person, add_user, operator
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
+from tonne.selling.orders.model import HoldReason
 from tonne.selling.users.model import User
 
 BASE = "/operator/test"
@@ -109,7 +110,7 @@ async def test_stuck_orders_say_why_they_wait(
     assert set(ROW.findall(text)) == {each.id for each in (unpriced, held, unpaid, by_card, disputed, short)}
     for reason in (
         "Waits for a price: no exchange rate for EUR",
-        "On hold: the credit limit of its account is reached.",
+        "On hold: the credit limit of the account is reached",
         f"Waits for the payment of invoice {invoice}, due on",
         "Waits for payment: the charge of the card.",
         "On hold: the payer disputes the payment.",
@@ -120,6 +121,27 @@ async def test_stuck_orders_say_why_they_wait(
     assert ROW.findall(text) == [retiring.id]
     assert "Waits for a shared unit until" in text
     assert "Waits for" not in (await olga.get(f"{BASE}/orders")).text
+
+
+@pytest.mark.usefixtures("user")
+async def test_an_order_on_hold_says_what_it_waits_for(
+    olga: Person, services: Services, world: World, clock: ManualClock
+) -> None:
+    order = await place(services, world.ours_test.scope, clock())
+    waits_for = {
+        HoldReason.CREDIT_LIMIT_REACHED: "credit limit",
+        HoldReason.COLLECTION_PENDING: "earlier small orders are paid first",
+        HoldReason.BUYER_DETAILS_MISSING: "the buyer&#39;s address",
+        HoldReason.VAT_CHECK_MISSING: "a check of the buyer&#39;s VAT ID",
+        HoldReason.EXCHANGE_RATE_MISSING: "the exchange rate",
+    }
+    assert waits_for.keys() == set(HoldReason)
+    for reason in HoldReason:
+        await execute(services, "UPDATE orders SET hold_reason = $1, payment_method = 'card'", reason)
+        for path in ("orders?stuck=1", f"orders/{order.id}"):
+            text = (await olga.get(f"{BASE}/{path}")).text
+            [sentence] = re.findall(r"On hold: ([^<]*)", text)
+            assert [each for each, words in waits_for.items() if words in sentence] == [reason], path
 
 
 async def test_the_operator_cancels_refunds_and_corrects_an_address(

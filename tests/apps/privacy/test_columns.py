@@ -115,7 +115,7 @@ KEPT = {
     },
     "mails": {"held_reason": "one of our own sentences"},
     "closed_months": {
-        "balances number_ranges digests": "sums and numbers",
+        "balances number_ranges oss_rates digests": "sums and numbers",
         "reopen_reason": OPERATOR,
         "closed_by reopen_requested_by": "the actor, as in the audit log",
     },

@@ -14,11 +14,13 @@ from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
 from tests.money.invoices.test_vat_checks import Vies
 from tests.support.api_client import ApiClient, codes, fields
 from tests.support.receivers import receiving
+from tests.support.scene import Scene
 from tests.support.tls import Authority
-from tests.support.world import World
+from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
 from tonne.channels.checkout.paying.buyers import AskedDetails, details_to_ask, read_buyer
+from tonne.money.invoices.documents.record import InvoiceRecord
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import TaxTreatment
 from tonne.platform.values.context import Mode
@@ -76,6 +78,7 @@ def settings(settings: Settings, stripe: FakeStripePages, vies: tuple[Vies, Auth
     register, authority = vies
     return msgspec.structs.replace(
         settings,
+        **SELLER,
         tax_treatment="standard",
         tax_rate="19",
         seller_country="DE",
@@ -106,6 +109,15 @@ async def fill_in(shopper: Shopper, page: Any, **entered: str) -> Any:
     form = form_of(page)
     answer = await shopper.http.post(form.action, data=form.values(**entered))
     return await shopper.open(answer.headers["location"]) if answer.status_code == 303 else answer
+
+
+async def pay(services: Services, shopper: Shopper, stripe: FakeStripePages, page: Any) -> None:
+    """On the page of the gateway, to which the form of this page leads."""
+    assert page.status_code == 200
+    session = [each for each in stripe.sessions.values() if each["status"] == "open"][-1]
+    stripe.pay(session["id"])
+    await shopper.open(session["success_url"].removeprefix("http://tonne.test"))
+    await work(services)
 
 
 def test_who_is_asked_and_what_is_demanded() -> None:
@@ -220,7 +232,13 @@ async def test_in_live_mode_the_invoices_details_are_demanded_before_the_payment
 
 
 async def test_in_live_mode_the_register_confirms_the_vat_id_or_the_page_says_why_tax_is_charged(
-    shopper: Shopper, stripe: FakeStripePages, live_link: OffsetLink, rows: Rows, *, vies: tuple[Vies, Authority]
+    services: Services,
+    shopper: Shopper,
+    stripe: FakeStripePages,
+    live_link: OffsetLink,
+    rows: Rows,
+    *,
+    vies: tuple[Vies, Authority],
 ) -> None:
     register, _ = vies
     register.status = 503
@@ -235,9 +253,21 @@ async def test_in_live_mode_the_register_confirms_the_vat_id_or_the_page_says_wh
     changed = await fill_in(shopper, told, **COMPANY)
     assert 'id="reverse-charge"' in changed.text
     assert await rows(ORDERS) == []
-    await fill_in(shopper, changed, **COMPANY)
+    leaving = await fill_in(shopper, changed, **COMPANY)
     assert [order["tax_treatment"] for order in await rows(ORDERS)] == ["reverse_charge"]
     assert len(register.asked) == 2, "the answer is kept"
+    await pay(services, shopper, stripe, leaving)
+    [document] = await rows("SELECT reference, kind, record FROM tax_documents")
+    assert (document["reference"], document["kind"]) == ("TN-LIVE-000001", "invoice")
+    record = msgspec.json.decode(document["record"], type=InvoiceRecord)
+    [tax], proof = record.taxes, record.buyer.vat_check
+    assert proof is not None
+    assert (tax.code, tax.tax, proof.consultation_number) == ("DE-AE", "0.00", "WAPIAAAAXyz123")
+    assert "Reverse charge" in (tax.note or "")
+    assert (record.buyer.name, record.buyer.tax_id) == (STATED["company"], STATED["vat_id"])
+    scene = Scene(services)
+    await scene.post_entries()
+    await scene.check_invariants()
 
     register.known = {"valid": False}
     other = COMPANY | {"buyer_vat_id": "FR83404833048"}

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.channels.checkout.scene import Rows, work
+from tests.channels.checkout.scene import Rows
 from tests.channels.checkout.shopper import Shopper, form_of, make_link
-from tests.channels.checkout.test_buyers import COMPANY, PERSON, fill_in
+from tests.channels.checkout.test_buyers import COMPANY, PERSON, fill_in, pay
 from tests.money.cards.gateways.fake_stripe_pages import FakeStripePages, fake_stripe_pages
 from tests.money.cards.gateways.gateway_under_test import LIVE_KEY
+from tests.support.scene import Scene
 from tests.support.world import SELLER, World
 from tonne.apps.wiring.app import Services
 from tonne.channels.checkout.links.model import OffsetLink
@@ -65,15 +66,6 @@ async def live_link(services: Services, world: World) -> OffsetLink:
     async with services.database.transaction() as tx:
         await tx.execute("UPDATE exchange_rates SET as_of = $1", utc_now())
     return await make_link(services, world.ours_live.scope)
-
-
-async def pay(services: Services, shopper: Shopper, stripe: FakeStripePages, page: Any) -> None:
-    """On the page of the gateway, to which the form of this page leads."""
-    assert page.status_code == 200
-    session = [each for each in stripe.sessions.values() if each["status"] == "open"][-1]
-    stripe.pay(session["id"])
-    await shopper.open(session["success_url"].removeprefix("http://tonne.test"))
-    await work(services)
 
 
 async def warnings(services: Services, check: Any, days: int = 0) -> list[str]:
@@ -135,11 +127,14 @@ async def test_consumers_of_two_countries_and_a_business(
     assert await rows("SELECT taxed_in, country FROM order_buyers ORDER BY taxed_in NULLS LAST LIMIT 1") == [
         {"taxed_in": "FR", "country": "FR"}
     ]
+    scene = Scene(services)
+    await scene.post_entries()
+    await scene.check_invariants()
     now = utc_now()
     quarter = now.date().replace(month=(now.month - 1) // 3 * 3 + 3, day=28) + timedelta(days=4)
     async with services.database.snapshot() as tx:
         end = quarter.replace(day=1)
-        text = "".join([each async for each in oss_csv(tx, Mode.LIVE, end - timedelta(days=1), end)])
+        text = "".join([each async for each in oss_csv(tx, Mode.LIVE, end, {})])
     [row] = csv.DictReader(io.StringIO(text))
     assert (row["country"], row["rate_percent"], row["tax_eur"]) == ("FR", "20", first.taxes[0].tax)
 

@@ -67,8 +67,6 @@ REOPEN_THIRD = """
 UPDATE invoices SET status = 'open', settled_minor = NULL, next_attempt_at = now() + interval '1 day' WHERE number = 3
 """
 DELETE_FIRST = """
--- Its files prevent it otherwise.
-SET LOCAL session_replication_role = replica;
 WITH lines AS (DELETE FROM invoice_orders USING invoices WHERE id = invoice_id AND number = 1),
      gone AS (DELETE FROM invoices WHERE number = 1 RETURNING id)
 DELETE FROM tax_documents USING gone WHERE tax_documents.id = gone.id
@@ -166,6 +164,8 @@ async def test_a_breach_is_reported_with_its_place(billing: Billing) -> None:
         assert await _examine(tx) == {}
     for name, statement, also in BREACHES:
         async with undone(billing.database) as tx:
+            # No trigger and no foreign key hinders it.
+            await tx.execute("SET LOCAL session_replication_role = replica")
             await tx.execute(statement)
             breaches = await _examine(tx)
         assert set(breaches) == {name} | also, statement

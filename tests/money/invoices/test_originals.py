@@ -4,6 +4,7 @@ import asyncio
 from datetime import date
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -16,9 +17,11 @@ from tonne.apps.privacy.retention.remove_partitions import NotRemoved, remove_du
 from tonne.money.invoices.credit_notes.cancel_invoice import correct_invoice
 from tonne.money.invoices.originals.document_file import FileFormat
 from tonne.money.invoices.originals.file_store import CLAIM_UNRENDERED
+from tonne.money.invoices.originals.invariants import INVARIANTS
 from tonne.money.invoices.originals.render_documents import LEASE
 from tonne.money.invoices.tax_documents import TaxDocument, find_documents_any_account
 from tonne.platform.db.schema.partitions import DOCUMENTS, create_partition, list_partitions
+from tonne.platform.documents.pdf import render_pdf
 from tonne.platform.keys.signing.keys import rotate_key
 from tonne.platform.keys.signing.model import KeyPurpose
 from tonne.platform.values.context import job_actor
@@ -57,9 +60,35 @@ async def test_mail_download_and_command_have_the_same_bytes_whatever_happens_la
         assert path.read_bytes() == mailed[f"Invoice {invoice.reference}"] == await download(billing, invoice)
         xml = await billing.services.originals.file(invoice, FileFormat.CII)
         assert xml is None, "without countries there is no electronic invoice"
-    resent = await billing.mails()
-    assert {attached(mail) for mail in resent if "Reminder" in mail["Subject"]} <= {*mailed.values()}
+    reminders = [attached(mail) for mail in await billing.mails() if "Reminder" in mail["Subject"]]
+    assert reminders, "of the invoice that is still open"
+    assert {*reminders} <= {*mailed.values()}
     await billing.check_invariants()
+
+
+async def test_a_release_that_renders_differently_does_not_change_what_was_sent(
+    billing: Billing, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    [mail] = await billing.mails()
+
+    def render(*arguments: Any, **options: Any) -> bytes:
+        return render_pdf(*arguments, **options) + b"% rendered by another release"
+
+    monkeypatch.setattr("tonne.money.invoices.documents.pdf.render_pdf", render)
+    after = await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    assert b"another release" in await download(billing, await billing.invoice(after))
+    assert await download(billing, await billing.invoice(before)) == attached(mail)
+
+
+async def test_a_file_that_is_not_as_it_was_stored_is_reported(billing: Billing, world: World) -> None:
+    await billing.place_order(world.ours_live.scope)
+    await billing.work()
+    await billing.tamper("UPDATE tax_document_files SET sha256 = sha256('x')")
+    [(name, [place])] = (await billing.breaches()).items()
+    assert (name, "the digest differs" in place) == (INVARIANTS[0].name, True)
 
 
 async def test_a_file_of_a_document_is_never_changed_or_removed(billing: Billing, world: World) -> None:

@@ -27,6 +27,7 @@ from tonne.supply.retirements.allocate_orders import AllocateOrders
 
 RETRIES = (timedelta(hours=1), timedelta(days=1), timedelta(days=3))
 UNPAID, PAID = "unpaid", "paid"
+LOSSES, TAX = "Expenses:Dispute-Losses", "Liabilities:Tax:DE-S-19"
 LARGEST = 38_000
 CHARGES = """
 SELECT charges.status, charges.amount_minor,
@@ -186,6 +187,45 @@ async def test_a_lost_dispute_of_the_charge_is_divided(card_billing: CardBilling
             await decide_tax(tx, dispute_id, TaxDecision.CREDITED, by=TESTER.at(scene.clock()))
     assert [row["credited_minor"] == row["total_minor"] for row in await scene.invoices()] == [True, True]
     await end(scene)
+
+
+async def test_a_lost_dispute_of_a_delivered_and_an_undelivered_order(card_billing: CardBilling) -> None:
+    """The document of the order that was not delivered is credited at once, the other one when a person decides so."""
+    scene = card_billing
+    await tax(scene, **ADDRESS)
+    await scene.order()
+    await scene.run()
+    scene.clock.advance(seconds=1)
+    parcel = await scene.place_order(scene.scope, mass_grams=20_000)
+    await scene.run()
+    await scene.run_jobs(AllocateOrders(scene.database, scene.clock, scene.settings))
+    order = await scene.place_order(scene.scope)
+    await scene.run()
+    before = await balances(scene)
+    for state in (DisputeState.OPENED, DisputeState.LOST):
+        await simulate_dispute(scene.database, scene.scope, order.id, state, scene.clock())
+        await scene.run()
+    own, collected = await scene.invoices()
+    assert [await scene.status(each) for each in (parcel, order)] == ["retiring", "cancelled"]
+    assert (own["credited_minor"], collected["credited_minor"]) == (own["total_minor"], 0)
+    lost = await balances(scene)
+    assert lost[LOSSES] == collected["total_minor"], "of the other one, nothing was delivered"
+    assert lost[TAX] - before[TAX] == order.tax.tax_minor
+    dispute_id = await scene.fetchval("SELECT id FROM disputes")
+    async with scene.database.transaction() as tx:
+        await decide_tax(tx, dispute_id, TaxDecision.CREDITED, by=TESTER.at(scene.clock()))
+    decided = await balances(scene)
+    assert decided[LOSSES] - lost[LOSSES] == lost[TAX] - decided[TAX] == -5, "the tax of the parcel"
+
+
+async def balances(scene: CardBilling) -> dict[str, int]:
+    """By account and tax code, once everything is booked, and the doctor finds nothing."""
+    await end(scene)
+    rows = await scene.fetch(
+        "SELECT account || coalesce(':' || tax_code, '') AS name, sum(amount_minor)::bigint AS minor "
+        "FROM ledger_postings GROUP BY 1"
+    )
+    return {row["name"]: row["minor"] for row in rows}
 
 
 async def test_after_the_last_decline_the_order_fails_and_what_was_delivered_is_owed(shop: SmallOrders) -> None:

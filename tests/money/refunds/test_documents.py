@@ -1,5 +1,7 @@
 """Every sale by card has a tax document, and what goes back is credited on it."""
 
+import csv
+import io
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -12,6 +14,8 @@ from tests.support.api_client import ApiClient
 from tests.support.world import ADDRESS, SELLER, TESTER, World
 from tonne.apps.wiring.app import Services
 from tonne.money.accounting.books.check_month import SETTLING, check_month
+from tonne.money.accounting.books.close_month import close_month
+from tonne.money.accounting.books.files import FILES
 from tonne.money.accounting.journal.read_journal import month_period
 from tonne.money.cards.gateways.card import DisputeState
 from tonne.money.invoices.credit_notes.issue_credit_note import MailCreditNotes
@@ -24,7 +28,7 @@ from tonne.money.invoices.store import find_invoice
 from tonne.money.refunds.disputes.decide_tax import TaxDecision
 from tonne.money.refunds.errors import TaxDecisionInvalid
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.amounts import TaxTreatment
+from tonne.platform.values.amounts import TaxTreatment, format_money
 from tonne.platform.values.context import Mode, replace
 from tonne.selling.accounts.store import add_admin
 from tonne.selling.accounts.tax.tax_profile import TaxProfile, set_tax_profile
@@ -74,7 +78,18 @@ async def test_a_refund_is_credited_when_it_has_succeeded(scene: DocumentsScene)
     assert len(await scene.documents()) == 1, "it may still fail"
     await scene.send()
     assert (await scene.documents())[1:] == [(NOTE, 500, FIRST)]
-    assert (await scene.balances())[CLEARING] == due(order) - 500
+    balances = await scene.balances()
+    assert balances[CLEARING] == due(order) - 500
+    period = month_period(scene.scope.mode, scene.clock().date().replace(day=1))
+    by, settings = TESTER.at(period.end + SETTLING), scene.settings
+    await scene.database.commit(close_month, scene.scope.mode, period.start.date(), settings=settings, by=by)
+    async with scene.database.snapshot() as tx:
+        text = "".join([each async for each in FILES["sales.csv"].write(tx, period)])
+    *documents, total = csv.DictReader(io.StringIO(text))
+    assert [each["number"] for each in documents] == [FIRST, NOTE]
+    owed = format_money(-balances[TAX], "EUR")
+    assert [total[name] for name in ("document", "tax_code", "tax", "booked_tax")] == ["total", "S-19", owed, owed]
+    await scene.balances()
 
 
 async def test_a_refund_before_the_document_is_credited_with_it(scene: DocumentsScene) -> None:
@@ -101,6 +116,27 @@ async def test_a_credit_note_whose_refund_failed_later_is_taken_back(scene: Docu
     assert after[TAX] < before[TAX], "the tax is owed again"
     await scene.run_jobs(RenderDocuments(scene.database, scene.clock, scene.services.originals, share_percent=100))
     assert await scene.fetchval("SELECT count(*) FROM unrendered_documents") == 0, "its file, too"
+
+
+async def test_a_credit_note_of_a_simplified_invoice_is_taken_back_by_a_simplified_invoice(
+    services: Services, world: World
+) -> None:
+    scene = DocumentsScene(services, world.ours_test)
+    async with scene.database.transaction() as tx:
+        profile = {"treatment": TaxTreatment.STANDARD, "rate": Decimal("0.19")}
+        await set_tax_profile(tx, scene.scope.organisation_id, profile, by=TESTER.at(scene.clock()))
+    order = await scene.documented()
+    await scene.refund_at_gateway(order, 500)
+    await scene.check()
+    await scene.fail_at_gateway()
+    await scene.check()
+    assert await scene.documents() == [
+        ("TS-TEST-000001", due(order), None),
+        (NOTE, 500, "TS-TEST-000001"),
+        ("TS-TEST-000002", 500, NOTE),
+    ]
+    assert (await scene.pdf("TS-TEST-000002")).startswith(b"%PDF")
+    assert (await scene.balances())[CLEARING] == due(order)
 
 
 async def test_what_goes_back_later_is_credited_on_the_invoice_that_replaced_the_first(scene: DocumentsScene) -> None:

@@ -12,6 +12,7 @@ from tonne.money.accounting.matching.invariants import INVARIANTS as MATCHES
 from tonne.money.bank.invariants import INVARIANTS as TRANSFERS
 from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.money.invoices.invariants import INVARIANTS as INVOICES
+from tonne.money.invoices.originals.invariants import INVARIANTS as ORIGINALS
 from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
 from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.database import Database
@@ -46,7 +47,7 @@ ELSEWHERE = {
     invariant.name
     for invariant in (
         *(*LOG, *PAYMENTS, *INVOICES, *CARD_INVOICES, *REFUNDS, *CHECKOUTS, *RETIREMENTS, *QUOTES, *JOURNAL),
-        *(*GUARDED, *CREDENTIALS, *TRANSFERS, *MATCHES, *REGISTRIES),
+        *(*GUARDED, *CREDENTIALS, *TRANSFERS, *MATCHES, *REGISTRIES, *ORIGINALS),
     )
 }
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tonne.apps.dashboard.page import DashboardPage
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer, OperatorViewer, existing
 from tonne.apps.lookup.order_actions import HelperStep, OrderActions, RefundForm, helper_steps
+from tonne.apps.lookup.order_text import HOLDS
 from tonne.apps.lookup.order_view import OrderView, load_view
 from tonne.channels.checkout.order_pages.resend_order import OrderMail
 from tonne.money.invoices.originals.originals import Originals
@@ -245,6 +246,7 @@ class OrderDesk(DashboardPage, frozen=True):
             "is_operator": _is_operator(viewer),
             "view": view,
             "order": view.order,
+            "holds": HOLDS,
             **_allowed(viewer, view, self.clock()),
             **values,
         }

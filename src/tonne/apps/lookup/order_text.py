@@ -37,6 +37,14 @@ _EVENTS = {
     "order.reduced": "Reduced",
     "order.released": "Released: waits no longer",
 }
+# What an order on hold waits for.
+HOLDS = {
+    HoldReason.CREDIT_LIMIT_REACHED: "the credit limit of the account is reached, until this order or others are paid",
+    HoldReason.COLLECTION_PENDING: "earlier small orders are paid first",
+    HoldReason.BUYER_DETAILS_MISSING: "the invoice needs the buyer's address, or what an electronic invoice states",
+    HoldReason.VAT_CHECK_MISSING: "the invoice needs a check of the buyer's VAT ID",
+    HoldReason.EXCHANGE_RATE_MISSING: "the invoice needs the exchange rate for its tax",
+}
 # Hints for operators with a shell, such as " (`tonne catalogue import`)".
 _COMMAND = re.compile(r" \(`[^)]*\)")
 
@@ -119,14 +127,8 @@ def _reason(order: FoundOrder, waiting: _Waiting) -> str | None:  # noqa: PLR091
     match order.status:
         case OrderStatus.RECEIVED:
             return f"Waits for a price: no exchange rate for {order.currency}, or a bundle that is not on sale."
-        case OrderStatus.PLACED if order.hold_reason == HoldReason.CREDIT_LIMIT_REACHED:
-            return "On hold: the credit limit of its account is reached."
-        case OrderStatus.PLACED if order.hold_reason == HoldReason.BUYER_DETAILS_MISSING:
-            return "On hold: its invoice needs the address of the buyer, or what an electronic invoice states."
-        case OrderStatus.PLACED if order.hold_reason == HoldReason.VAT_CHECK_MISSING:
-            return "On hold: its invoice needs a check of the VAT id of the buyer."
-        case OrderStatus.PLACED if order.hold_reason == HoldReason.EXCHANGE_RATE_MISSING:
-            return "On hold: its invoice needs the exchange rate for its tax."
+        case OrderStatus.PLACED if order.hold_reason is not None:
+            return f"On hold: {HOLDS[HoldReason(order.hold_reason)]}."
         case OrderStatus.PLACED:
             return _payment_reason(order, waiting)
         case OrderStatus.PAID:

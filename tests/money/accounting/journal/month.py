@@ -4,9 +4,10 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
+from tests.architecture.source import ROOT
 from tests.money.cards.card_scene import DECLINED_TWICE, GOOD, NO_MONEY
 from tests.money.invoices.bank import Line, camt_file, csv_file
 from tests.supply.retirements.shop import Shop
@@ -14,11 +15,11 @@ from tests.support.clock import ManualClock
 from tests.support.scene import Scene
 from tests.support.world import ADDRESS, TESTER, World, add_account
 from tonne.apps.wiring.app import Services
-from tonne.money.accounting.books.close_month import WriteDigests, close_month
-from tonne.money.accounting.books.files import FILES, digest_of
-from tonne.money.accounting.books.month_store import list_closed
+from tonne.money.accounting.books.chart import Office, import_chart
+from tonne.money.accounting.books.close_month import WriteDigests, close_month, find_changed_files
+from tonne.money.accounting.books.files import FILES
+from tonne.money.accounting.books.month_store import find_open_before, list_closed
 from tonne.money.accounting.journal.import_payouts import import_payouts
-from tonne.money.accounting.journal.read_journal import month_period
 from tonne.money.accounting.matching.assign_transfer import assign_transfer, unassign_transfer
 from tonne.money.accounting.matching.import_statement import import_statement
 from tonne.money.bank.return_store import resolve_transfer
@@ -91,6 +92,8 @@ class Month(Scene):
 
     async def begin(self) -> None:
         async with self.database.transaction() as tx:
+            chart = SheetFile("skr03.csv", (ROOT / "docs" / "charts" / "skr03.csv").read_bytes())
+            await import_chart(tx, chart, Office(1001, 7), by=TESTER.at(self.clock.now))
             ours = self.world.ours_test.scope.organisation_id
             self.card = await add_account(tx, ours, Mode.TEST, method=PaymentMethod.CARD, now=self.clock.now)
             self.live = await add_account(tx, ours, Mode.LIVE, now=self.clock.now)
@@ -271,26 +274,33 @@ class Month(Scene):
             )
 
     async def close_month(self) -> None:
-        """The first live month that is open, if it is over."""
-        first = self.clock.now.date().replace(day=1)
+        """Something is booked in the first open month. It may not be over yet."""
+        mode = self.rng.choice(tuple(Mode))
+        if first := await self._first_open(mode, self.clock.now.date()):
+            await self._attempt(close_month, mode, first, settings=self.settings, by=TESTER.at(self.clock.now))
+
+    async def end_month(self) -> None:
+        """Go on to the next month, and close those that are over."""
+        begin = (self.clock.now.replace(day=1, hour=10) + timedelta(days=32)).replace(day=1)
+        self.clock.now = begin
+        await self.work()
+        for mode in Mode:
+            while first := await self._first_open(mode, begin.date()):
+                await self.database.commit(close_month, mode, first, settings=self.settings, by=TESTER.at(begin))
+
+    async def _first_open(self, mode: Mode, before: date) -> date | None:
         async with self.database.connection() as connection:
-            closed = await list_closed(connection, Mode.LIVE)
-        if closed:
-            first = month_period(Mode.LIVE, closed[0].month).end.date()
-        elif found := await self.fetchval("SELECT min(month) FROM ledger_totals WHERE mode = 'live'"):
-            first = found
-        await self._attempt(close_month, Mode.LIVE, first, settings=self.settings, by=TESTER.at(self.clock.now))
+            return await find_open_before(connection, mode, before)
 
     async def closed_files(self) -> dict[str, str]:
-        """The digests of the files of all closed months."""
+        """What the files of all closed months were when they were closed. They are the same now."""
         await self.run_jobs(WriteDigests(self.database, self.clock))
         async with self.database.snapshot() as tx:
-            return {
-                f"{month.id} {name}": await digest_of(tx, file, month_period(month.mode, month.month))
-                for month in await list_closed(tx, Mode.LIVE)
-                for name, file in FILES.items()
-                if name != "datev.csv"
-            }
+            assert await find_changed_files(tx) == []
+            months = [month for mode in Mode for month in await list_closed(tx, mode)]
+        assert {month.mode for month in months} == set(Mode)
+        assert all((month.digests or {}).keys() == FILES.keys() for month in months)
+        return {f"{month.id} {name}": digest for month in months for name, digest in (month.digests or {}).items()}
 
     async def _attempt(self, use_case: Callable[..., Awaitable[object]], *args: object, **kwargs: object) -> None:
         """What a person tries may be refused: then nothing has changed."""

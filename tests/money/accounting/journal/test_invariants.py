@@ -34,15 +34,15 @@ async def test_books_that_contradict_each_other_are_reported(
     await month.work()
     await month.post_entries()
     assert await month.breaches() == {}
-    await month.execute(statement)
+    await month.tamper(statement)
     assert name in await month.breaches()
 
 
 # By a command line, which needs two approvals.
 REOPEN = """
-INSERT INTO closed_months (id, mode, month, closed_at, closed_by, known_until, balances, number_ranges, reopen_reason,
-                           reopen_requested_by, reopen_requested_at, reopened_at)
-VALUES ('mon_1', 'live', '2025-01-01', now(), 'user:usr_1', now(), '[]', '[]', 'x', 'cli:root@host', now(), now())
+INSERT INTO closed_months (id, mode, month, closed_at, closed_by, known_until, balances, number_ranges, oss_rates,
+                           reopen_reason, reopen_requested_by, reopen_requested_at, reopened_at)
+VALUES ('mon_1', 'live', '2025-01-01', now(), 'user:usr_1', now(), '[]', '[]', '{}', 'x', 'cli:root@host', now(), now())
 """
 APPROVE = """
 INSERT INTO approvals (kind, subject_id, digest, requested_by, approved_by, session_id, factor, at)
@@ -77,16 +77,17 @@ async def test_books_that_differ_from_the_records_are_reported(
     await month.begin()
     await month.work()
     await month.post_entries()
-    async with month.database.transaction() as tx:
-        await tx.execute("SET LOCAL session_replication_role = replica")
-        await tx.execute(statement)
+    await month.tamper(statement)
     found = await month.breaches()
     assert (POSTED in found, TOTALS in found) == ("posted" in names, "totals" in names or "postings" in statement)
 
 
-@pytest.mark.parametrize(("table", "column"), [("ledger_entries", "subject"), ("ledger_postings", "home_minor")])
-async def test_stored_entries_cannot_be_changed(db: Database, table: str, column: str) -> None:
-    for statement in (f"UPDATE {table} SET {column} = NULL", f"DELETE FROM {table}", f"TRUNCATE {table}"):  # noqa: S608
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("ledger_entries", "subject"), ("ledger_postings", "home_minor"), ("tax_documents", "corrects")],
+)
+async def test_entries_and_documents_cannot_be_changed(db: Database, table: str, column: str) -> None:
+    for statement in (f"UPDATE {table} SET {column} = NULL", f"DELETE FROM {table}", f"TRUNCATE {table} CASCADE"):  # noqa: S608
         with pytest.raises(asyncpg.RaiseError, match="is append-only"):
             async with db.transaction() as tx:
                 await tx.execute(statement)

@@ -84,8 +84,7 @@ async def test_the_books_agree_with_bank_gateway_and_doctor(
     for _ in range(MONTHS):
         for _ in range(STEPS):
             await month.step()
-        await month.work()
-        await month.close_month()
+        await month.end_month()
         await check(month)
         now = await month.closed_files()
         assert {name: now[name] for name in files} == files, "the files of closed months do not change"

@@ -35,13 +35,11 @@ async def test_the_list_ends_with_the_tax_of_each_code_beside_that_of_the_books(
         *("total", "", "", "DE-S-19", "EUR", "10.46", "1.99", "12.45", "", "1.99")
     ]
     # Nobody wrote what the books lack to the documents: the two differ, and the list shows both.
-    await debts.execute("UPDATE tax_documents SET tax_lines = jsonb_build_object('FR-S-20', tax_minor)")
-    await debts.execute(
-        "UPDATE tax_documents "
-        "SET record = convert_to(replace(convert_from(record, 'UTF8'), 'DE-S-19', 'FR-S-20'), 'UTF8')"
+    await debts.tamper(
+        "UPDATE tax_documents SET tax_lines = jsonb_build_object('FR-S-20', tax_minor), "
+        "record = convert_to(replace(convert_from(record, 'UTF8'), 'DE-S-19', 'FR-S-20'), 'UTF8')",
+        "DELETE FROM ledger_due",
     )
-    async with debts.database.transaction() as tx:
-        await tx.execute("DELETE FROM ledger_due")
     *_, lost, found = await rows(debts, 3)
     assert [lost[each] for each in ("tax_code", "tax", "booked_tax")] == ["DE-S-19", "0.00", "1.99"]
     assert [found[each] for each in ("tax_code", "tax", "booked_tax")] == ["FR-S-20", "1.99", "0.00"]

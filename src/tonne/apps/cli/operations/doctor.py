@@ -28,6 +28,7 @@ from tonne.money.accounting.matching.invariants import INVARIANTS as MATCHES
 from tonne.money.bank.invariants import INVARIANTS as TRANSFERS
 from tonne.money.cards.invariants import INVARIANTS as PAYMENTS
 from tonne.money.invoices.invariants import INVARIANTS as INVOICES
+from tonne.money.invoices.originals.invariants import INVARIANTS as ORIGINALS
 from tonne.money.refunds.card_invoice_invariants import INVARIANTS as CARD_INVOICES
 from tonne.money.refunds.invariants import INVARIANTS as REFUNDS
 from tonne.platform.db.database import Connection
@@ -53,7 +54,7 @@ from tonne.supply.transparency.check_tree import TREE, TREE_MEANING, TREE_REMEDY
 T = TypeVar("T")
 ALL_INVARIANTS = (
     *(*EVENTS, *GUARDED, *ORDERS, *PAYMENTS, *TRANSFERS, *INVOICES, *CARD_INVOICES, *REFUNDS, *MATCHES, *CHECKOUTS),
-    *(*LOG, *RETIREMENTS, *REGISTRIES, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL),
+    *(*LOG, *RETIREMENTS, *REGISTRIES, *CREDENTIALS, *QUOTES, *WEBHOOKS, *JOURNAL, *ORIGINALS),
 )
 SECRETS = "all secrets can be opened"
 ALL_NAMES = (

@@ -1,6 +1,6 @@
 """What a month still needs before it can be closed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct
@@ -12,8 +12,10 @@ from tonne.money.accounting.books.revalue import find_revaluations, missing_rate
 from tonne.money.accounting.journal.model import LedgerAccount
 from tonne.money.accounting.journal.read_journal import BEGINNING, Period, count_due
 from tonne.money.accounting.journal.sales import taxes_of
+from tonne.money.accounting.reports.oss_report import find_oss_rates_any_account
 from tonne.platform.db.database import Connection
 from tonne.platform.values.amounts import format_money
+from tonne.selling.catalogue.prices.reference_rates import HomeRate
 
 # A document of the last second of a month may be stored a moment after it.
 SETTLING = timedelta(hours=1)
@@ -52,8 +54,9 @@ class MonthCheck(Struct, frozen=True):
     without_document: Sequence[str]
     taxes: Sequence[TaxSum]
     due: int
-    # Currencies whose balances cannot be converted at the end of the month.
+    # Currencies whose balances, or whose sales for the OSS, cannot be converted at the end of the month.
     without_rate: Sequence[str] = ()
+    oss_rates: Mapping[str, HomeRate | None] = {}
     # What is missing in the chart of accounts, if there is one.
     has_chart: bool = True
     chart_gap: str = ""
@@ -96,6 +99,8 @@ async def check_month(connection: Connection, period: Period, now: datetime) -> 
         has_chart = await find_numbers(connection, period, since=BEGINNING, also=[(TRANSIT, "")]) is not None
     except ChartIncomplete as error:
         has_chart, chart_gap = True, str(error)
+    oss_rates = await find_oss_rates_any_account(connection, period.mode, period.end.date())
+    without_rate = missing_rates(await find_revaluations(connection, period))
     return MonthCheck(
         period=period,
         closed=await find_closed(connection, period.mode, month),
@@ -104,7 +109,8 @@ async def check_month(connection: Connection, period: Period, now: datetime) -> 
         without_document=await list_without_document_any_account(connection, period),
         taxes=await sum_taxes_any_account(connection, period),
         due=await count_due(connection),
-        without_rate=missing_rates(await find_revaluations(connection, period)),
+        without_rate=sorted({*without_rate, *(each for each, rate in oss_rates.items() if rate is None)}),
+        oss_rates=oss_rates,
         has_chart=has_chart,
         chart_gap=chart_gap,
     )

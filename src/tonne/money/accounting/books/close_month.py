@@ -55,6 +55,7 @@ async def close_month(tx: Connection, mode: Mode, month: date, *, settings: Sett
         closed_by=str(by.actor),
         known_until=by.at - UNSEEN,
         number_ranges=tuple(await list_number_ranges_any_account(tx, period)),
+        oss_rates=check.oss_rates,
         digests=None,
         reopen_reason=None,
         reopen_requested_by=None,
@@ -127,7 +128,7 @@ class WriteDigests(RowJob, frozen=True):
             for name, file in FILES.items():
                 # Without a chart of accounts there is no file for DATEV.
                 with contextlib.suppress(ChartIncomplete):
-                    digests |= {name: await digest_of(tx, file, period)} if file.is_final else {}
+                    digests[name] = await digest_of(tx, file, period)
         await self.database.commit(set_digests, month, digests)
         return True
 

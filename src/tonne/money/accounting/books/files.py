@@ -17,7 +17,7 @@ from tonne.money.accounting.journal.read_journal import (
     read_opening,
     sum_turnover,
 )
-from tonne.money.accounting.reports.oss_report import oss_csv
+from tonne.money.accounting.reports.oss_report import find_oss_rates_any_account, oss_csv
 from tonne.money.accounting.reports.sales_list import SalesText, read_sales_any_account, sales_head
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_text import csv_text
@@ -34,8 +34,6 @@ class BookFile(NamedTuple):
     encoding: str = "utf-8"
     # Raises ChartIncomplete before the first line, as `write` does.
     check: Callable[[Connection, Period], Awaitable[object]] | None = None
-    # Whether a closed month has nothing that may change it. An exchange rate may be imported later.
-    is_final: bool = True
 
     def encode(self, text: str) -> bytes:
         """A character that the encoding lacks becomes a question mark."""
@@ -96,7 +94,11 @@ async def sales_csv(tx: Connection, period: Period) -> Text:
 
 
 async def _oss(tx: Connection, period: Period) -> Text:
-    async for text in oss_csv(tx, period.mode, *period.days):
+    """The rates of a closed month are those that were known when it was closed."""
+    _, end = period.days
+    closed = await find_closed(tx, period.mode, period.start.date())
+    rates = closed.oss_rates if closed else await find_oss_rates_any_account(tx, period.mode, end)
+    async for text in oss_csv(tx, period.mode, end, rates):
         yield text
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from tonne.money.accounting.journal.read_journal import AccountTurnover, Period
 from tonne.platform.db.database import Connection
 from tonne.platform.values.context import By, Mode
+from tonne.selling.catalogue.prices.reference_rates import HomeRate
 
 
 class NumberRange(Struct, frozen=True):
@@ -31,6 +32,8 @@ class ClosedMonth(Struct, frozen=True, kw_only=True):
     closed_by: str
     known_until: datetime
     number_ranges: tuple[NumberRange, ...]
+    # Of the foreign currencies in the report for the OSS, if a quarter ends with the month.
+    oss_rates: Mapping[str, HomeRate | None]
     # The SHA-256 of each file, by its name. None until a worker has written them.
     digests: Mapping[str, str] | None
     reopen_reason: str | None
@@ -42,8 +45,8 @@ class ClosedMonth(Struct, frozen=True, kw_only=True):
 
 
 _CLOSED_MONTH = """
-id, mode, month, closed_at, closed_by, known_until, number_ranges::text AS number_ranges, digests::text AS digests,
-reopen_reason, reopen_requested_by"""
+id, mode, month, closed_at, closed_by, known_until, number_ranges::text AS number_ranges,
+oss_rates::text AS oss_rates, digests::text AS digests, reopen_reason, reopen_requested_by"""
 
 LIST_CLOSED = f"""
 SELECT {_CLOSED_MONTH} FROM closed_months WHERE mode = $1 AND reopened_at IS NULL ORDER BY month DESC LIMIT $2
@@ -67,8 +70,10 @@ async def find_closed(connection: Connection, mode: Mode, month: date) -> Closed
 
 def _closed(row: asyncpg.Record) -> ClosedMonth:
     ranges = msgspec.json.decode(row["number_ranges"], type=tuple[NumberRange, ...])
+    rates = msgspec.json.decode(row["oss_rates"], type=dict[str, HomeRate | None])
     digests = None if row["digests"] is None else msgspec.json.decode(row["digests"], type=dict[str, str])
-    return ClosedMonth(**{**row, "mode": Mode(row["mode"]), "number_ranges": ranges, "digests": digests})
+    decoded = {"number_ranges": ranges, "oss_rates": rates, "digests": digests}
+    return ClosedMonth(**{**row, "mode": Mode(row["mode"]), **decoded})
 
 
 # Months without an entry need not be closed.
@@ -99,8 +104,9 @@ async def list_number_ranges_any_account(tx: Connection, period: Period) -> list
 
 
 INSERT_CLOSED = """
-INSERT INTO closed_months (id, mode, month, closed_at, closed_by, known_until, balances, number_ranges)
-VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8::jsonb)
+INSERT INTO closed_months (id, mode, month, closed_at, closed_by, known_until, balances, number_ranges,
+                           oss_rates)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8::jsonb, $9::jsonb)
 """
 
 
@@ -110,6 +116,7 @@ async def insert_closed(tx: Connection, month: ClosedMonth, balances: Sequence[A
         *(month.id, month.mode, month.month, month.closed_at, month.closed_by, month.known_until),
         _json(balances),
         _json(month.number_ranges),
+        _json(month.oss_rates),
     )
 
 

@@ -72,7 +72,10 @@ INVARIANTS = (
                      document.currency::text, CASE document.kind WHEN 'credit_note' THEN -1 ELSE 1 END * line.minor
               FROM tax_documents document CROSS JOIN LATERAL {taxes_of("document")} AS line
               WHERE NOT EXISTS (SELECT FROM ledger_due due
-                                WHERE due.table_name = 'tax_documents' AND due.source_id = document.id)) AS each
+                                WHERE due.table_name = 'tax_documents' AND due.source_id = document.id
+                                  AND NOT EXISTS (SELECT FROM ledger_entries booked
+                                                  WHERE booked.kind IN ('invoiced', 'credited')
+                                                    AND booked.source_id = document.id))) AS each
         GROUP BY mode, month, tax_code, currency HAVING sum(minor) <> 0
         """,  # noqa: S608 - our own constants
     ),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from tonne.money.accounting.journal.sales import taxes_of as sql_of_taxes
 from tonne.money.accounting.reports.sales_list import SalesDocument, read_sales_any_account, taxes_of
 from tonne.platform.db.database import Connection
 from tonne.platform.documents.sheets.csv_text import csv_text
@@ -41,7 +42,7 @@ class OssSums:
                 self.net[line] += sign * int(each.net.replace(".", ""))
                 self.tax[line] += sign * int(each.tax.replace(".", ""))
 
-    def rows(self, rates: Mapping[str, HomeRate]) -> list[tuple[str, ...]]:
+    def rows(self, rates: Mapping[str, HomeRate | None]) -> list[tuple[str, ...]]:
         """Without a rate, the amounts in euros are empty."""
         found = []
         for line in sorted(self.net):
@@ -58,15 +59,37 @@ class OssSums:
         return found
 
 
-async def oss_csv(tx: Connection, mode: Mode, first_day: date, end: date) -> AsyncIterator[str]:
-    """Of the quarter that ends with the month of the last day; only the head in other months."""
+def _quarter_start(end: date) -> date | None:
+    """Of the quarter that ends before this first day of a month. None in the middle of a quarter."""
+    return date(end.year - (end.month == 1), (end.month + 8) % 12 + 1, 1) if end.month % 3 == 1 else None
+
+
+LIST_CURRENCIES = f"""
+SELECT DISTINCT document.currency::text AS currency
+FROM tax_documents document CROSS JOIN LATERAL {sql_of_taxes("document")} AS line
+WHERE document.mode = $1 AND document.issued_on >= $2 AND document.issued_on < $3 AND line.code LIKE '%{_ENDING}'
+  AND document.currency <> '{EURO}'
+"""  # noqa: S608 - our own constants
+
+
+async def find_oss_rates_any_account(connection: Connection, mode: Mode, end: date) -> dict[str, HomeRate | None]:
+    """Each foreign currency in the report of the quarter that ends here, with the rate of its last day."""
+    start = _quarter_start(end)
+    if start is None:
+        return {}
+    currencies = {row["currency"] for row in await connection.fetch(LIST_CURRENCIES, mode, start, end)}
+    rates = await find_home_rates(connection, currencies, EURO, end - timedelta(days=1))
+    return {currency: rates.get(currency) for currency in sorted(currencies)}
+
+
+async def oss_csv(tx: Connection, mode: Mode, end: date, rates: Mapping[str, HomeRate | None]) -> AsyncIterator[str]:
+    """Of the quarter that ends with the month before `end`; only the head in other months."""
     yield csv_text([HEAD])
-    if end.month % 3 != 1:
+    start = _quarter_start(end)
+    if start is None:
         return
-    start = date(end.year - (end.month == 1), (end.month + 8) % 12 + 1, 1)
     sums = OssSums()
-    async for batch in read_sales_any_account(tx, mode, min(start, first_day), end, None):
+    async for batch in read_sales_any_account(tx, mode, start, end, None):
         for document in batch:
             sums.add(document)
-    rates = await find_home_rates(tx, {line.currency for line in sums.net}, EURO, end - timedelta(days=1))
     yield csv_text(sums.rows(rates))

@@ -25,10 +25,12 @@ from tonne.platform.web.translate import translator
 async def take_back(tx: Connection, invoice: Invoice, note: CreditNote, *, by: By) -> TaxDocument:
     """Issue the invoice, and count the credit note no longer on its locked invoice.
 
-    The row of the series is locked from here to the commit.
+    It is a simplified one if the credit note corrects one: neither states the address of the buyer. The row of the
+    series is locked from here to the commit.
     """
-    number, issued_on = await take_issue_numbers(tx, DocumentKind.INVOICE, note.mode, 1, by.at)
     credited = note.read_record()
+    kind = invoice.kind if credited.invoice_number == invoice.reference else DocumentKind.INVOICE
+    number, issued_on = await take_issue_numbers(tx, kind, note.mode, 1, by.at)
     _ = translator(credited.language)
     label = _("Takes back credit note %(number)s", number=note.reference)
     taxes = credited.taxes
@@ -36,7 +38,7 @@ async def take_back(tx: Connection, invoice: Invoice, note: CreditNote, *, by: B
     record = same_named(
         InvoiceRecord,
         credited,
-        number=reference_in(DocumentKind.INVOICE, note.mode, number),
+        number=reference_in(kind, note.mode, number),
         issued_on=issued_on.isoformat(),
         due_on=issued_on.isoformat(),
         order_id=credited.lines[0].order_id if credited.order_count == 1 else "",
@@ -45,8 +47,8 @@ async def take_back(tx: Connection, invoice: Invoice, note: CreditNote, *, by: B
         more_fees=fees[1:],
         taxes=[each for each in taxes if each.treatment != "none"],
         bank=NO_BANK,
-        reference=reference_in(DocumentKind.INVOICE, note.mode, number),
-        document=DocumentKind.INVOICE.value,
+        reference=reference_in(kind, note.mode, number),
+        document=kind.value,
         corrects=CorrectedInvoice(note.reference, note.issued_on.isoformat()),
         paid_on=issued_on.isoformat(),
         order_count=1,
@@ -60,7 +62,7 @@ async def take_back(tx: Connection, invoice: Invoice, note: CreditNote, *, by: B
         TaxDocument,
         note,
         id=new_id("inv"),
-        kind=DocumentKind.INVOICE,
+        kind=kind,
         number=number,
         reference=record.number,
         issued_on=issued_on,

@@ -420,6 +420,8 @@ CREATE TABLE tax_documents (
     UNIQUE (mode, series, number),
     CHECK (series = CASE kind WHEN 'invoice' THEN 'TN' WHEN 'simplified_invoice' THEN 'TS' ELSE 'CN' END)
 );
+CREATE TRIGGER tax_documents_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON tax_documents
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE INDEX tax_documents_issued ON tax_documents (mode, issued_on);
 CREATE INDEX tax_documents_of_organisation ON tax_documents (organisation_id, mode, issued_on);
 
@@ -962,6 +964,8 @@ CREATE TABLE closed_months (
     balances             jsonb NOT NULL,
     -- The first and the last number of each series of documents.
     number_ranges        jsonb NOT NULL,
+    -- The exchange rates of the report for the OSS, by currency: a rate that is imported later does not change it.
+    oss_rates            jsonb NOT NULL,
     -- The SHA-256 of each file, by its name. Null until a worker has written them.
     digests              jsonb,
     reopen_reason        text CHECK (length(reopen_reason) BETWEEN 1 AND 500),
