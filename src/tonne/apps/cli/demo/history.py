@@ -68,7 +68,7 @@ class History:
         self._orders = planned_orders()
         parts, cards = services, services.charge_cards[Mode.TEST]
         supply = (parts.allocate_orders.run_once, parts.retire_units.run_once, parts.allocate_orders.run_once)
-        self._daily: tuple[RunOnce, ...] = (cards.run_once, cards.drain, parts.issue_invoices.run_once, *supply)
+        self._daily: tuple[RunOnce, ...] = (cards.run_once, cards.drain, parts.issue_invoices.run_once)
         self._weekly: tuple[RunOnce, ...] = (
             parts.issue_documents.run_once,
             parts.issue_consolidated_invoices.run_once,
@@ -119,7 +119,7 @@ class History:
             if happening.day == day:
                 self._set(today, 12 * 60)
                 await self._happen(happening)
-        if day % 7 == 0 or today.day <= 2:
+        if day % 7 == 0 or today.day == 1:
             self._set(today, 13 * 60)
             await _run(self._weekly)
             await self._receive_transfers(today)
@@ -258,9 +258,9 @@ class History:
 
 
 async def _run(jobs: Sequence[RunOnce]) -> None:
+    """Once each: a batch of every job is larger than what a week brings."""
     for job in jobs:
-        while await job():
-            pass
+        await job()
 
 
 def _opened(won: Happening) -> Happening:

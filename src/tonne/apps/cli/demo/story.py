@@ -4,13 +4,14 @@ The plan is the same every time, relative to today: random numbers come from a f
 """
 
 import random
+from bisect import bisect_left
 from enum import StrEnum
 
 from msgspec import Struct
 
 from tonne.selling.accounts.model import Billing, PaymentMethod
 
-DAYS = 365
+DAYS, BUSY_DAYS = 365, 130
 # The owner. Mail to example.com is never delivered.
 ADMIN = "demo@example.com"
 # Of the idempotency keys of the orders.
@@ -53,7 +54,7 @@ CUSTOMERS = (
         orders=62,
         least=60,
         most=420,
-        bundles=("forest-mix",),
+        bundles=("living-soil",),
         reference="Stay",
         persons=_GUESTS,
         metadata=("house", ("Seeblick", "Altstadt")),
@@ -78,7 +79,7 @@ CUSTOMERS = (
         orders=84,
         least=350,
         most=5_200,
-        bundles=("forest-mix", "clean-cooking"),
+        bundles=("wind-power", "clean-cooking"),
         reference="Booking",
         by_estimate="Flight to {}",
         persons=_GUESTS,
@@ -174,11 +175,13 @@ HAPPENINGS = (
 def planned_orders() -> dict[int, list[PlannedOrder]]:
     """By day. Business grows: the second half of the year has more orders than the first."""
     days: dict[int, list[PlannedOrder]] = {day: [] for day in range(DAYS)}
+    # There are quiet days.
+    busy = sorted({*random.Random(_SEED).sample(range(DAYS), BUSY_DAYS), DAYS - 1})  # noqa: S311 - not a secret
     for customer in CUSTOMERS:
         dice = random.Random(f"{_SEED} {customer.name}")  # noqa: S311 - not a secret
         for number in range(customer.orders):
             day = int(DAYS * ((number + dice.random()) / customer.orders) ** 0.8)
-            days[day].append(_planned(customer, number, dice))
+            days[busy[bisect_left(busy, day)]].append(_planned(customer, number, dice))
     return {day: sorted(orders, key=lambda order: (order.at, order.key)) for day, orders in days.items()}
 
 

@@ -1,6 +1,6 @@
 """tonne serve"""
 
-import asyncio
+import uvloop
 import signal
 import time
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ def serve(demo: str | None) -> None:
             warn_if_reachable(settings)
         with open_database(settings) as url, metrics_folder(settings):
             with bars_on_terminal():
-                facts = asyncio.run(_prepare(url, settings, demo))
+                facts = uvloop.run(_prepare(url, settings, demo))
             _run_children(settings.database_url or url, settings, facts, stopping)
 
 
