@@ -41,7 +41,8 @@ async def open_customers(tx: Connection, organisation_id: str) -> None:
         await open_account(tx, account, actor=ACTOR.unbound)
         fulfil = None if customer.credit is None else Fulfil.ON_ORDER
         billing = BillingChange(billing=customer.billing, fulfil=fulfil, credit_limit=customer.credit)
-        await change_account(tx, scope, AccountChange(billing=billing), by=ACTOR.unbound.now())
+        change = AccountChange(billing=billing, auto_advance=customer.method is PaymentMethod.CARD)
+        await change_account(tx, scope, change, by=ACTOR.unbound.now())
         if customer.method is PaymentMethod.CARD:
             await store_card(tx, scope, simulated_card(GOOD_CARD), by=ACTOR.unbound.now())
 

@@ -15,6 +15,9 @@ from tonne.apps.cli.database import ACTOR
 from tonne.apps.cli.demo.customers import EMPTY_CARD, GOOD_CARD, first_day, simulated_card
 from tonne.apps.cli.demo.story import ADMIN, CUSTOMERS, DAYS, HAPPENINGS, Deed, Happening, PlannedOrder, planned_orders
 from tonne.apps.wiring.app import Services
+from tonne.channels.webhooks.model import WebhookRequest
+from tonne.channels.webhooks.register import register_webhook
+from tonne.channels.webhooks.registration_store import list_webhooks
 from tonne.money.accounting.books.close_month import close_month
 from tonne.money.accounting.books.month_store import find_closed
 from tonne.money.accounting.books.post_entries import PostEntries
@@ -33,21 +36,23 @@ from tonne.platform.documents.sheets.read_sheet import SheetFile
 from tonne.platform.process.progress import progress
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit, format_money
-from tonne.platform.values.context import By, Mode, Scope, set_time
+from tonne.platform.values.context import By, Mode, Scope, replace, set_time
 from tonne.selling.accounts.change_account import AccountChange, change_account
 from tonne.selling.accounts.model import PaymentMethod
 from tonne.selling.accounts.organisations.change_organisation import add_admin
+from tonne.selling.accounts.set_target import YearlyTarget, set_target
 from tonne.selling.accounts.store import find_terms
 from tonne.selling.catalogue.demo import demo_rates
 from tonne.selling.catalogue.prices.price import PriceRequest
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.estimates.record_estimate import new_estimate, record_estimate_once
-from tonne.selling.orders.model import Beneficiary, BeneficiaryKind
+from tonne.selling.orders.model import EVENT_TYPES, Beneficiary, BeneficiaryKind
 from tonne.selling.orders.placing.place_order import OrderRequest, place_order
 from tonne.selling.orders.store import find_by_key
 from tonne.supply.stock.lots.import_lots import import_files
 from tonne.supply.stock.simulate_supply import simulate_supply
 
+TARGET = YearlyTarget(700_000_000, 900_000, "EUR")
 # More than the invoices that are open at any time.
 _MANY = 500
 _NO_DIGEST = bytes(32)
@@ -155,9 +160,9 @@ class History:
             reference=order.reference,
         )
         async with self._database.transaction() as tx:
-            terms = (await find_terms(tx, scope, self._services.settings.seller_tax)).at_service(
-                self._services.settings
-            )
+            terms = await find_terms(tx, scope, self._services.settings.seller_tax)
+            # Test invoices of accounts that advance pay themselves. Those of the customers wait for money.
+            terms = replace(terms.at_service(self._services.settings), auto_advance=True)
             # None if it was placed before a kill.
             await place_order(tx, scope, request, terms, catalogue, now=now, retry_after=timedelta(minutes=1))
 
@@ -224,10 +229,15 @@ class History:
         return order_id
 
     async def _begin_mails(self) -> None:
-        """The mails of the months before would have been sent long ago: nobody could receive them, so none exist."""
+        """Mails and webhooks begin now: those of the months before would have been sent long ago, so none exist."""
         await _run(self._weekly)
         demo = self._scopes["Hotel Seeblick"].organisation_id
         await self._database.commit(add_admin, demo, self._mails_to, by=self._by)
+        webhook = WebhookRequest("https://hooks.hotel-seeblick.example/tonne", event_types=tuple(EVENT_TYPES.values()))
+        box, tenant = self._services.box, self._scopes["Hotel Seeblick"]
+        if not await self._database.run(list_webhooks, tenant):
+            await self._database.commit(register_webhook, tenant, webhook, box=box, by=self._by)
+        await self._database.commit(set_target, tenant.tenant, TARGET, by=self._by)
         for scope in self._scopes.values():
             receipts = AccountChange(receipt_email=self._mails_to)
             await self._database.commit(change_account, scope, receipts, by=self._by)

@@ -1,6 +1,5 @@
 """tonne serve"""
 
-import uvloop
 import signal
 import time
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from functools import partial
 from types import FrameType
 
 import click
+import uvloop
 
 from tonne.apps.cli.database import open_database, plain_failures, settings_from_environment, with_connection
 from tonne.apps.cli.demo.demo import Demo, ensure_demo, print_demo, warn_if_reachable
