@@ -50,7 +50,7 @@ def own_installation(folder: Path, **settings: Any) -> Iterator[RunningInstallat
     all_settings = {"data_dir": folder / "data", "port": port, "public_url": url, **needed, **settings}
 
     def start() -> None:
-        process = Process("tonne", "serve", "--demo", settings=all_settings, log=folder / "tonne.log")
+        process = Process("tonne", "serve", "--demo=empty", settings=all_settings, log=folder / "tonne.log")
         running.append(process)
         process.wait_until_ready(port)
 

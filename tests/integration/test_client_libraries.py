@@ -40,7 +40,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     url = f"http://{HOST}:{port}"
     private = {"webhook_allow_private": "127.0.0.0/8"}
     settings = {"data_dir": folder / "data", "port": port, "public_url": url, **private}
-    tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
+    tonne = Process("tonne", "serve", "--demo=empty", settings=settings, log=folder / "tonne.log")
     try:
         tonne.wait_until_ready(port)
         facts = msgspec.json.decode((folder / "data" / "demo.json").read_bytes())

@@ -61,7 +61,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     tonne = Process(
         "tonne",
         "serve",
-        "--demo",
+        "--demo=empty",
         settings={"data_dir": folder / "data", "port": port, "public_url": url},
         log=folder / "tonne.log",
     )

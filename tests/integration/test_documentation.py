@@ -133,7 +133,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         "public_url": url,
         "webhook_allow_private": "127.0.0.0/8",
     }
-    tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
+    tonne = Process("tonne", "serve", "--demo=empty", settings=settings, log=folder / "tonne.log")
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
     (programs / "python").symlink_to(sys.executable)

@@ -82,7 +82,7 @@ async def test_operations_c_the_service_runs_through_pgbouncer(pooled: Pooled, s
         # Longer than the test: only notifications wake the jobs.
         "worker_poll_s": 60,
     }
-    process = Process("tonne", "serve", "--demo", settings=settings, log=tmp_path / "tonne.log")
+    process = Process("tonne", "serve", "--demo=empty", settings=settings, log=tmp_path / "tonne.log")
     try:
         process.wait_until_ready(port)
         demo: dict[str, Any] = msgspec.json.decode((data / "demo.json").read_bytes())

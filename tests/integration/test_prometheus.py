@@ -151,7 +151,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("serve")
     port, metrics_port = free_port(), free_port()
     settings = {"data_dir": folder / "data", "port": port, "metrics_port": metrics_port}
-    service = Process("tonne", "serve", "--demo", settings=settings, log=folder / "log")
+    service = Process("tonne", "serve", "--demo=empty", settings=settings, log=folder / "log")
     try:
         service.wait_until_ready(port)
         key = json.loads((folder / "data" / "demo.json").read_text())["test"]["api_key"]

@@ -74,7 +74,7 @@ def tonne(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]
         "failed_auth_burst": MAX_WRONG_KEYS,
         "metrics_token": METRICS_TOKEN,
     }
-    tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
+    tonne = Process("tonne", "serve", "--demo=empty", settings=settings, log=folder / "tonne.log")
     try:
         tonne.wait_until_ready(port)
         demo: dict[str, Any] = msgspec.json.decode((data / "demo.json").read_bytes())

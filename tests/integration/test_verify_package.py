@@ -40,7 +40,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     folder, port = tmp_path_factory.mktemp("service"), free_port()
     url = f"http://{HOST}:{port}"
     settings = {"data_dir": folder / "data", "port": port, "public_url": url}
-    tonne = Process("tonne", "serve", "--demo", settings=settings, log=folder / "tonne.log")
+    tonne = Process("tonne", "serve", "--demo=empty", settings=settings, log=folder / "tonne.log")
     try:
         tonne.wait_until_ready(port)
         facts = msgspec.json.decode((folder / "data" / "demo.json").read_bytes())

@@ -128,7 +128,7 @@ def _demo(tonne: Path, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     variables = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
     with (folder / "out").open("wb") as log:
         server = subprocess.Popen(
-            [tonne, "serve", "--demo"], cwd=folder, env=variables | {"PATH": os.defpath}, stdout=log, stderr=log
+            [tonne, "serve", "--demo=empty"], cwd=folder, env=variables | {"PATH": os.defpath}, stdout=log, stderr=log
         )
     try:
 

@@ -111,7 +111,7 @@ class Workshop:
         wrapper = ("env", f"PYTHONPATH={self._package.parent}", *caching)
         log = self._folder / "tonne.log"
         log.unlink(missing_ok=True)
-        process = Process("tonne", "serve", "--demo", settings=settings, log=log, wrapper=wrapper)
+        process = Process("tonne", "serve", "--demo=empty", settings=settings, log=log, wrapper=wrapper)
         try:
             process.wait_until_ready(self._port)
             yield

@@ -139,7 +139,7 @@ class Service:
         """Start without waiting until it is ready."""
         with self._output.open("wb") as out, self._errors.open("wb") as err:
             self._parent = subprocess.Popen(
-                [TONNE, "serve", "--demo"],
+                [TONNE, "serve", "--demo=empty"],
                 env=environment({"data_dir": self.data_dir, "port": self.port}),
                 stdout=out,
                 stderr=err,

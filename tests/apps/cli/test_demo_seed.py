@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.world import TESTER
-from tonne.apps.cli.operations.demo import Demo, ensure_demo
+from tonne.apps.cli.demo.demo import Demo, ensure_demo
 from tonne.apps.cli.operations.doctor import examine
 from tonne.platform.db.database import Database
 from tonne.platform.http.authenticator import hash_key

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonne.apps.cli.operations.demo import warn_if_reachable
+from tonne.apps.cli.demo.demo import warn_if_reachable
 from tonne.platform.settings.settings import Settings
 
 

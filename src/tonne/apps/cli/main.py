@@ -14,7 +14,7 @@ COMMANDS = {
     "api": "tonne.apps.cli.operations.processes:api",
     "worker": "tonne.apps.cli.operations.processes:worker",
     "migrate": "tonne.apps.cli.operations.migrate:migrate",
-    "demo": "tonne.apps.cli.operations.demo:print_again",
+    "demo": "tonne.apps.cli.demo.demo:print_again",
     "secrets": "tonne.apps.cli.operations.secrets:secrets",
     "signing-keys": "tonne.apps.cli.supply.log:signing_keys",
     "signing": "tonne.apps.cli.supply.log:signing",

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tonne.apps.dashboard.agents import browser_text
 from tonne.apps.dashboard.layout import PageLayout
-from tonne.apps.dashboard.viewer import OPERATOR, SECOND_FACTOR_NEEDED, Form, Viewer, organisation_base
+from tonne.apps.dashboard.viewer import SECOND_FACTOR_NEEDED, Form, Viewer, operator_base, organisation_base
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.route import Request, Response
@@ -40,11 +40,12 @@ class YouPage(Struct, frozen=True):
     change_password: ChangePassword
 
     async def home(self, viewer: Viewer) -> Response:
-        """To the user's first organisation, or to the operator area."""
+        """To the user's first organisation, or to the operator area. All that the demo has is in test mode."""
+        mode = Mode.TEST if viewer.user.is_demo else Mode.LIVE
         memberships = await self.database.run(list_memberships, viewer.user.id)
         if memberships:
-            return see_other(organisation_base(Mode.LIVE, memberships[0].organisation_id))
-        return see_other(OPERATOR if viewer.user.is_operator else YOU)
+            return see_other(organisation_base(mode, memberships[0].organisation_id))
+        return see_other(operator_base(mode) if viewer.user.is_operator else YOU)
 
     async def show(self, viewer: Viewer) -> Response:
         return await self._page(viewer)

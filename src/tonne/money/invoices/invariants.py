@@ -132,12 +132,12 @@ INVARIANTS = (
         """,
     ),
     Invariant(
-        "every document has its file",
+        "every live document has its file",
         "The bytes of an invoice or a credit note are not stored, and no worker will render them.",
         f"""
         SELECT format('document %s (%s)', issued.reference, issued.id) AS "where"
         FROM tax_documents issued
-        WHERE issued.issued_on >= coalesce({first_kept_day(DOCUMENTS)}, '-infinity')
+        WHERE issued.mode = 'live' AND issued.issued_on >= coalesce({first_kept_day(DOCUMENTS)}, '-infinity')
           AND NOT EXISTS (SELECT FROM tax_document_files file WHERE file.document_id = issued.id
                           AND file.issued_on = issued.issued_on AND file.format = 'pdf')
           AND NOT EXISTS (SELECT FROM unrendered_documents waiting WHERE waiting.document_id = issued.id)

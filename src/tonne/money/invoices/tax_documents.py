@@ -212,8 +212,13 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::te
 
 
 async def insert_documents(tx: Connection, documents: Sequence[TaxDocument], now: datetime) -> None:
-    """A worker renders their files. Raises RecordRefused: the transaction then returns their numbers."""
+    """A worker renders the files of live ones; those of test mode are rendered when they are first read.
+
+    Raises RecordRefused: the transaction then returns their numbers.
+    """
     for each in documents:
         check_record(each.electronic())
     await tx.execute(INSERT_DOCUMENTS, now, *columns(documents, _INSERTED))
-    await queue_rendering_any_account(tx, [each.id for each in documents], [each.mode for each in documents], now)
+    live = [each.id for each in documents if each.mode is Mode.LIVE]
+    if live:
+        await queue_rendering_any_account(tx, live, now)

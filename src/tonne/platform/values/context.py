@@ -106,9 +106,19 @@ Clock = Callable[[], datetime]
 Timestamp = Annotated[str, Meta(examples=["2026-11-15T10:00:00.123Z"], extra_json_schema={"format": "date-time"})]
 
 
+# How far the time of this process is from that of the machine. Only the history of the demo is made at another time.
+_shift_ns = 0
+
+
 def utc_now() -> datetime:
     """The current time, truncated to milliseconds, the precision of the API and the database."""
-    return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
+    return datetime.fromtimestamp((time.time_ns() + _shift_ns) // 1_000_000 / 1000, UTC)
+
+
+def set_time(moment: datetime | None) -> None:
+    """From now on it is `moment` in this whole process, and time goes on from there; None: the time of the machine."""
+    global _shift_ns  # noqa: PLW0603 - ids and all clocks follow
+    _shift_ns = 0 if moment is None else int(moment.timestamp() * 1000) * 1_000_000 - time.time_ns()
 
 
 def to_wire(moment: datetime) -> str:
@@ -131,7 +141,7 @@ _MAX_MS = (datetime(9998, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=
 
 def new_id(prefix: str) -> str:
     """An id that sorts by creation time: 48 bits of milliseconds, 20 of the nanoseconds in them, 60 random bits."""
-    milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
+    milliseconds, nanoseconds = divmod(time.time_ns() + _shift_ns, 1_000_000)
     random = int.from_bytes(secrets.token_bytes(8), "big") >> 4
     return _encode(prefix, milliseconds << 80 | nanoseconds << 60 | random)
 

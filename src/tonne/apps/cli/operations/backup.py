@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, open_database, plain_failures, settings_from_environment, with_connection
-from tonne.apps.cli.operations.demo import DEMO_FILE
+from tonne.apps.cli.demo.demo import DEMO_FILE
 from tonne.apps.cli.operations.doctor import broken_checks
 from tonne.apps.cli.operations.hold import SUBJECT, hold_service
 from tonne.apps.cli.progress import bars_on_terminal

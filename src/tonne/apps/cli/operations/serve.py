@@ -1,14 +1,16 @@
 """tonne serve"""
 
-import asyncio
 import signal
 import time
+from collections.abc import Mapping
+from functools import partial
 from types import FrameType
 
 import click
+import uvloop
 
 from tonne.apps.cli.database import open_database, plain_failures, settings_from_environment, with_connection
-from tonne.apps.cli.operations.demo import Demo, ensure_demo, print_demo, warn_if_reachable
+from tonne.apps.cli.demo.demo import Demo, ensure_demo, print_demo, warn_if_reachable
 from tonne.apps.cli.operations.processes import (
     READY_WITHIN_S,
     Processes,
@@ -18,18 +20,27 @@ from tonne.apps.cli.operations.processes import (
     require_ready,
     wait_until_ready,
 )
+from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.http.telemetry import require_telemetry
 from tonne.platform.settings.settings import Settings
+from tonne.platform.values.context import Scope
 
 
 @click.command()
-@click.option("--demo", is_flag=True, help="Apply migrations and create a demo organisation in an empty database.")
-def serve(demo: bool) -> None:
+@click.option(
+    "--demo",
+    type=click.Choice(["full", "empty"]),
+    is_flag=False,
+    flag_value="full",
+    help="Apply migrations and create a demo organisation in an empty database; `--demo=empty`: without its history.",
+)
+def serve(demo: str | None) -> None:
     """Run the whole service: database, API and worker. Ctrl-C stops it.
 
-    With --demo, an empty database gets an organisation, keys for both modes, a catalogue and estimates. Their ids and
-    keys are also written to demo.json in the data folder, for scripts.
+    With --demo, an empty database gets an organisation, keys for both modes, a catalogue, estimates, and six customers
+    with the orders of twelve months in test mode. Ids and keys are also written to demo.json in the data folder, for
+    scripts.
     """
     # Installed before any child starts, so that a signal at any moment leads to an orderly shutdown.
     stopping: list[bool] = []
@@ -47,17 +58,26 @@ def serve(demo: bool) -> None:
         if demo:
             warn_if_reachable(settings)
         with open_database(settings) as url, metrics_folder(settings):
-            facts = asyncio.run(_prepare(url, settings, demo=demo))
+            with bars_on_terminal():
+                facts = uvloop.run(_prepare(url, settings, demo))
             _run_children(settings.database_url or url, settings, facts, stopping)
 
 
-async def _prepare(url: str, settings: Settings, *, demo: bool) -> Demo | None:
-    if not demo:
+async def _prepare(url: str, settings: Settings, demo: str | None) -> Demo | None:
+    if demo is None:
         await require_ready(url, settings)
         return None
     await with_connection(url, migrations.migrate)
     await require_ready(url, settings)
-    return await with_connection(url, lambda connection: ensure_demo(connection, settings))
+    play = partial(_play_history, url, settings) if demo == "full" else None
+    return await with_connection(url, lambda connection: ensure_demo(connection, settings, play))
+
+
+async def _play_history(url: str, settings: Settings, customers: Mapping[str, Scope]) -> None:
+    # All of Tonne, which takes a second: not for a demo that has its history.
+    from tonne.apps.cli.demo.history import play_history  # noqa: PLC0415
+
+    await play_history(settings.database_url or url, settings, customers)
 
 
 def _run_children(url: str, settings: Settings, facts: Demo | None, stopping: list[bool]) -> None:

@@ -43,15 +43,13 @@ async def find_last_retention_any_account(connection: Connection, start: datetim
 
 QUEUE = """
 INSERT INTO unrendered_documents (document_id, mode, created_at, next_attempt_at)
-SELECT id, mode, $3, $3 FROM unnest($1::text[], $2::text[]) AS issued (id, mode)
+SELECT id, 'live', $2, $2 FROM unnest($1::text[]) AS issued (id)
 """
 
 
-async def queue_rendering_any_account(
-    tx: Connection, document_ids: Sequence[str], modes: Sequence[str], now: datetime
-) -> None:
-    """In the transaction that issues the documents."""
-    await tx.execute(QUEUE, document_ids, modes, now)
+async def queue_rendering_any_account(tx: Connection, document_ids: Sequence[str], now: datetime) -> None:
+    """Live documents, in the transaction that issues them."""
+    await tx.execute(QUEUE, document_ids, now)
 
 
 # A lease: if the worker dies, the documents are due again when it expires.

@@ -1,6 +1,9 @@
 """tonne demo, and the demo data that `tonne serve --demo` creates"""
 
+import contextlib
 import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,11 +11,18 @@ import click
 import msgspec
 
 from tonne.apps.cli.database import ACTOR, settings_from_environment
+from tonne.apps.cli.demo.customers import (
+    GOOD_CARD,
+    first_day,
+    has_other_orders_any_account,
+    list_customers_any_account,
+    open_customers,
+    simulated_card,
+)
+from tonne.apps.cli.demo.story import ADMIN
 from tonne.channels.checkout.links.schemas import OffsetLinkIn
 from tonne.channels.checkout.links.settings import create_account_link
 from tonne.channels.public_pages.change_page import PageChange, change_page
-from tonne.money.cards.gateways.card import CardDetails
-from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.money.cards.stored_cards.stored_cards import store_card
 from tonne.platform.db.database import Connection
 from tonne.platform.http.authenticator import hash_key
@@ -20,20 +30,20 @@ from tonne.platform.keys.secret_box import SecretBox
 from tonne.platform.process.private_files import create_private_folder, write_private_file
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit
-from tonne.platform.values.context import Mode, Scope, new_id, replace, utc_now
+from tonne.platform.values.context import Mode, Scope, new_id, replace, set_time, utc_now
 from tonne.platform.values.urls import is_loopback
 from tonne.selling.accounts import store
 from tonne.selling.accounts.change_account import open_account
 from tonne.selling.accounts.keys import store as key_store
 from tonne.selling.accounts.keys.api_keys import issue_key
-from tonne.selling.accounts.model import Account, AccountKind, PaymentMethod
+from tonne.selling.accounts.model import Account, AccountKind, Organisation, PaymentMethod
 from tonne.selling.accounts.organisations.change_organisation import (
     DEFAULT_FEE_RATE,
     add_admin,
     open_organisation,
     set_address,
 )
-from tonne.selling.catalogue.demo import demo_files
+from tonne.selling.catalogue.demo import priced_demo_files
 from tonne.selling.catalogue.store import load_catalogue
 from tonne.selling.estimates.record_estimate import record_estimate
 from tonne.selling.users.create_user import create_user, grant_role
@@ -46,9 +56,8 @@ from tonne.supply.stock.lots.import_lots import import_files
 NAME = "Demo organisation"
 DEMO_FILE = "demo.json"
 CURRENCY = "EUR"
+CLIENT = "Demo client"
 ADDRESS = "1 Harbour Street\n1000 Sample Town"
-# Mail to example.com is never delivered.
-ADMIN = "demo@example.com"
 OPERATOR = "operator@example.com"
 _EMISSIONS = (
     ("1.105697", MassUnit.T, "Flight Berlin to Lisbon and back, economy"),
@@ -89,18 +98,22 @@ class Demo(msgspec.Struct):
     operator: DemoOperator
 
 
-async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None:
-    """Create the demo in an empty database, or find the existing one. None if the database has other organisations."""
+# Makes the history of the customers, whose accounts are named.
+Play = Callable[[Mapping[str, Scope]], Awaitable[None]]
+
+
+async def ensure_demo(connection: Connection, settings: Settings, play: Play | None = None) -> Demo | None:
+    """Create the demo in an empty database, or find the existing one. None if the database has other organisations.
+
+    With `play`, a new demo gets customers and their history before its users. One without users is unfinished.
+    """
     path = settings.data_path / DEMO_FILE
-    async with connection.transaction():
-        # Serialises processes that start at the same time. The first one needs longer than a lock may usually take.
-        await connection.execute(
-            "SET LOCAL lock_timeout = '1min'; SELECT pg_advisory_xact_lock(hashtext('tonne demo'))"
-        )
-        organisations = await store.list_organisations_any_account(connection)
+    if play is not None and (customers := await _begin_history(connection)):
+        await play(customers)
+    async with _locked(connection) as organisations:
         demo = await _known(connection, path)
         if not organisations:
-            demo = await _seed(connection, settings)
+            demo = await _equip(connection, settings, await _seed(connection))
         elif demo is None:
             ours = next((found for found in organisations if found.name == NAME), None)
             demo = None if ours is None else await _equip(connection, settings, ours.id)
@@ -110,6 +123,35 @@ async def ensure_demo(connection: Connection, settings: Settings) -> Demo | None
         create_private_folder(path.parent)
         write_private_file(path, msgspec.json.format(msgspec.json.encode(demo), indent=2))
     return demo
+
+
+async def _begin_history(connection: Connection) -> dict[str, Scope]:
+    """The accounts of the customers, if the database is empty or their history is unfinished."""
+    async with _locked(connection) as organisations:
+        if not organisations:
+            set_time(datetime.combine(first_day() - timedelta(days=1), time(9), UTC))
+            try:
+                await open_customers(connection, await _seed(connection))
+            finally:
+                set_time(None)
+        elif NAME not in {found.name for found in organisations} or await find_user_by_email(connection, ADMIN):
+            return {}
+        if await has_other_orders_any_account(connection):
+            raise click.ClickException(
+                "The history of the demo is unfinished, and the database has orders of its own. Use an empty database."
+            )
+        return await list_customers_any_account(connection)
+
+
+@contextlib.asynccontextmanager
+async def _locked(connection: Connection) -> AsyncIterator[list[Organisation]]:
+    """All organisations, in a transaction that processes which start at the same time cannot share."""
+    async with connection.transaction():
+        # The first one needs longer than a lock may usually take.
+        await connection.execute(
+            "SET LOCAL lock_timeout = '1min'; SELECT pg_advisory_xact_lock(hashtext('tonne demo'))"
+        )
+        yield await store.list_organisations_any_account(connection)
 
 
 def warn_if_reachable(settings: Settings) -> None:
@@ -185,14 +227,15 @@ async def _known(connection: Connection, path: Path) -> Demo | None:
     return demo
 
 
-async def _seed(tx: Connection, settings: Settings) -> Demo:
+async def _seed(tx: Connection) -> str:
+    """The id of the organisation."""
     organisation = await open_organisation(tx, NAME, DEFAULT_FEE_RATE, by=ACTOR.unbound.now())
     await set_address(tx, organisation.id, ADDRESS, by=ACTOR.unbound.now())
-    await add_admin(tx, organisation.id, ADMIN, by=ACTOR.unbound.now())
     own_ids = {mode: new_id("acc") for mode in Mode}
     for mode in Mode:
-        await import_files(tx, mode, demo_files(mode), currency=CURRENCY, by=ACTOR.unbound.now(), is_demo=True)
-        for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, "Demo client")):
+        files = priced_demo_files(mode, utc_now())
+        await import_files(tx, mode, files, currency=CURRENCY, by=ACTOR.unbound.now(), is_demo=True)
+        for kind, name in ((AccountKind.ACCOUNT, "Demo account"), (AccountKind.CLIENT_ACCOUNT, CLIENT)):
             is_own = kind is AccountKind.ACCOUNT
             scope = Scope(organisation.id, own_ids[mode] if is_own else new_id("acc"), mode)
             # In test mode, one account pays by a simulated card and the other by invoice, to show both.
@@ -204,19 +247,18 @@ async def _seed(tx: Connection, settings: Settings) -> Demo:
                 account = replace(account, sibling_id=own_ids[other])
             await open_account(tx, account, actor=ACTOR.unbound)
             if by_card:
-                number, customer = SIMULATED_CARDS[0].number, new_id("cus")
-                card = CardDetails(customer, number, "visa", number[-4:], "2049-12", fingerprint=customer)
-                await store_card(tx, scope, card, by=ACTOR.unbound.now())
-    return await _equip(tx, settings, organisation.id)
+                await store_card(tx, scope, simulated_card(GOOD_CARD), by=ACTOR.unbound.now())
+    return organisation.id
 
 
 async def _equip(tx: Connection, settings: Settings, organisation_id: str) -> Demo:
     """Create keys and estimates. Only hashes of keys are stored, so a lost demo.json means new keys."""
+    await add_admin(tx, organisation_id, ADMIN, by=ACTOR.unbound.now())
     accounts = await store.list_accounts(tx, organisation_id)
     modes: dict[Mode, DemoMode] = {}
     for mode in Mode:
         account = next(a.scope for a in accounts if a.scope.mode is mode and a.kind is AccountKind.ACCOUNT)
-        client = next(a.scope for a in accounts if a.scope.mode is mode and a.kind is AccountKind.CLIENT_ACCOUNT)
+        client = next(a.scope for a in accounts if a.scope.mode is mode and a.name == CLIENT)
         catalogue = await load_catalogue(tx, mode, "")
         bundles = catalogue.bundles.values() if catalogue else ()
         modes[mode] = DemoMode(
