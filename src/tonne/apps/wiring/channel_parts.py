@@ -16,6 +16,7 @@ from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
+from tonne.channels.checkout.paying.simulated_bank import SimulatedBank
 from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
 from tonne.channels.public_pages.endpoints import PublishedPageEndpoints, SustainabilityEndpoints
 from tonne.channels.public_pages.public_page import PublicPage
@@ -85,6 +86,10 @@ class ChannelParts(MoneyParts):
             notifier=self.notifier,
             vat_ids=self.check_vat_ids,
         )
+        confirmation = ConfirmCharge(
+            database, self.card_gateways, clock, settings, self.notifier, settle_invoice_charge
+        )
+        self.bank = SimulatedBank(self.renderer, self.form_guard, confirmation)
         self.checkout_page = CheckoutPage(
             database=database,
             renderer=self.renderer,
@@ -96,6 +101,7 @@ class ChannelParts(MoneyParts):
             certificate_limit=AttemptLimit(settings, "checkout_certificate"),
             certificates=self.render_certificate,
             counts=self.link_counts,
+            bank=self.bank,
         )
 
     def _open_order_pages(self, clock: Clock) -> None:
@@ -108,9 +114,7 @@ class ChannelParts(MoneyParts):
             guard=self.form_guard,
             clock=clock,
             settings=settings,
-            confirmation=ConfirmCharge(
-                database, self.card_gateways, clock, settings, self.notifier, settle_invoice_charge
-            ),
+            bank=self.bank,
             confirm_limit=AttemptLimit(settings, "confirm_payment"),
             certificate_limit=AttemptLimit(settings, "order_certificate"),
             certificates=self.render_certificate,

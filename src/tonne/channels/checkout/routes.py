@@ -198,6 +198,7 @@ def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Render
         errors.LinkSignatureExpired,
         RateLimited,
     )
+    bank_errors = (errors.CheckoutNotFound, NothingToConfirm, *form_errors[:2])
     pay_errors = (errors.CheckoutNotFound, errors.CheckoutOver, *form_errors)
     return [
         page("GET /offset/{link_id}", offset.show, None, *link_errors, errors.AlreadyPaid),
@@ -206,6 +207,8 @@ def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Render
         page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors[:2], body=FormIn),
         page("GET /checkout/{token}", checkout.show, None, errors.CheckoutNotFound),
         page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
+        page("GET /checkout/{token}/bank", checkout.show_bank, None, errors.CheckoutNotFound, NothingToConfirm),
+        page("POST /checkout/{token}/bank", checkout.answer_bank, sent, *bank_errors, body=FormIn),
         page("GET /checkout/{token}/state", checkout.state, StateOut, errors.CheckoutNotFound, show_error=None),
         page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, errors.CheckoutNotFound, RateLimited),
     ]
