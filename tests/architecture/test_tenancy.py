@@ -103,6 +103,7 @@ ACROSS_ACCOUNTS = {
     "apps/privacy/retention/remove_partitions.py": "a job of the worker: a partition has rows of all accounts",
     "channels/checkout/links/settings.py": "changes a link that the operator names by its id alone",
     "channels/checkout/paying/pay_checkout.py": "finds a checkout by its token, which cannot be guessed",
+    "channels/checkout/order_pages/find_orders.py": "a job: mails what was bought with an address to that address",
     "channels/checkout/checkout_page.py": "finds a checkout by its token, which cannot be guessed",
     "channels/checkout/links/offset_page.py": "finds a link by its id, which cannot be guessed",
     "channels/public_pages/certificates/certificate_pages.py": "finds a certificate by its number, a secret",

@@ -162,8 +162,8 @@ NOT_AUDITED = {
     "POST /offset/{link_id}": "begins a checkout, which is deleted if nothing is ordered",
     "POST /checkout/{token}/pay": "places an order, which is the record; it names the link",
     "POST /o/{token}/confirm": "sends the payer to the bank; the charge is the record",
-    "POST /checkout/{token}/bank": "the simulated bank; the charge is the record",
-    "POST /o/{token}/bank": "the simulated bank; the charge is the record",
+    "POST /find-orders": "mails a buyer the links of their own orders; the mail is the record",
+    **dict.fromkeys(("POST /o/{token}/bank", "POST /checkout/{token}/bank"), "the simulated bank; see the charge"),
     "POST /o/{token}/cancel": "no API key: audited, see tests/channels/checkout/test_cancel_by_customer.py",
     "POST /card/{token}": "no API key: writes card.stored of the payer, see tests/money/cards/test_card_page.py",
     **dict.fromkeys(

@@ -11,6 +11,7 @@ from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
 from tonne.channels.checkout.order_checkout import CloseCheckouts
 from tonne.channels.checkout.order_pages.certificate_mails import MailCertificates, MailChangedCertificates
+from tonne.channels.checkout.order_pages.find_orders import FindOrdersPage, MailOrderLinks
 from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
@@ -120,6 +121,8 @@ class ChannelParts(MoneyParts):
             certificates=self.render_certificate,
             notifier=self.notifier,
         )
+        self.find_orders = FindOrdersPage(database, self.renderer, self.form_guard, clock)
+        self.mail_order_links = MailOrderLinks(database, clock, settings)
         self.receipt_page = ReceiptPage(
             database=database,
             renderer=self.renderer,

@@ -102,7 +102,7 @@ def all_routes(parts: Parts) -> list[Route]:
         *public_logo_routes(parts.account_logos),
         *certificate_routes(parts.certificate_pages, parts.renderer),
         *checkout_routes(parts.offset_page, parts.checkout_page, parts.renderer),
-        *order_page_routes(parts.order_page, parts.receipt_page, parts.renderer),
+        *order_page_routes(parts.order_page, parts.receipt_page, parts.find_orders, parts.renderer),
         *card_page_routes(parts.card_page, parts.renderer),
         *dashboard_routes(parts.dashboard.pages, parts.dashboard.access, parts.renderer),
         *DocumentationKey(parts.database, parts.dashboard.access, parts.clock).routes(),

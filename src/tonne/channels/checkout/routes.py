@@ -9,6 +9,7 @@ from tonne.channels.checkout.checkout_schemas import CheckoutIn, CheckoutOut
 from tonne.channels.checkout.links import schemas
 from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
+from tonne.channels.checkout.order_pages.find_orders import FindOrdersPage
 from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup, PaymentOut
 from tonne.money.cards.errors import NothingToConfirm
@@ -167,13 +168,15 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
     ]
 
 
-def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer) -> list[Route]:
+def order_page_routes(order: OrderPage, receipt: ReceiptPage, find: FindOrdersPage, renderer: Renderer) -> list[Route]:
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
     confirm_errors = (errors.OrderPageNotFound, NothingToConfirm, *form_errors)
     file_errors = (errors.OrderPageNotFound, Invalid, InvoiceNotAvailable, RateLimited, SigningUnavailable)
     original = ({200: ORIGINAL, 304: None}, *file_errors)
     return [
+        page("GET /find-orders", find.show, None),
+        page("POST /find-orders", find.ask, None, *form_errors, body=FormIn),
         page("GET /o/{token}", order.show, None, errors.OrderPageNotFound),
         page("GET /o/{token}/state", order.state, StateOut, errors.OrderPageNotFound, show_error=None),
         page("POST /o/{token}/confirm", order.confirm, sent, *confirm_errors, body=FormIn),
