@@ -23,9 +23,7 @@ const refresh = async () => {
     const fresh = page.getElementById("live");
     if (!answer.ok || !fresh) throw new Error(String(answer.status));
     document.getElementById("live").replaceWith(fresh);
-    for (const element of fresh.querySelectorAll("time[datetime]")) {
-      element.textContent = new Date(element.dateTime).toLocaleTimeString(document.documentElement.lang);
-    }
+    showTimes(fresh);
     say("Refreshes every 5 seconds");
   } catch {
     say("Not refreshed: the server did not answer. Trying again.");
