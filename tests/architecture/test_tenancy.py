@@ -106,6 +106,7 @@ ACROSS_ACCOUNTS = {
     "channels/checkout/order_pages/find_orders.py": "a job: mails what was bought with an address to that address",
     "channels/checkout/checkout_page.py": "finds a checkout by its token, which cannot be guessed",
     "channels/checkout/links/offset_page.py": "finds a link by its id, which cannot be guessed",
+    "channels/public_pages/project_page.py": "what was sold of a project in total: it names no account",
     "channels/public_pages/certificates/certificate_pages.py": "finds a certificate by its number, a secret",
     "selling/orders/scope_store.py": "finds an order that the operator names by its id alone",
     "apps/lookup/find_orders.py": "the operator's: lists of orders of all organisations",

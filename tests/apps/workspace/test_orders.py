@@ -183,6 +183,7 @@ async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
     for part in ("Pay the invoice", "Cancel the order", "&lt;script&gt;", estimate, hook["url"], "Pending", "2.5"):
         assert part in text
     assert "<script>alert" not in text
+    assert "jobs.js" in text, "it refreshes itself while it waits"
     live = path.replace("/test/", "/live/")
     assert (await ann.submit(f"{live}/test-helpers/complete")).status_code == 404
     assert (await ann.submit(f"{path}/test-helpers/explode")).status_code == 404
@@ -196,6 +197,12 @@ async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
     for part in ("Complete: every gram is retired", "Paid: waits for credits", f"{number} issued", "Retired on"):
         assert part in text
     assert "By Ann Lee" in text
+    assert "jobs.js" not in text
+    # What concerns other orders too is folded away behind what happened to this one.
+    timeline, _, details = text.partition('<ol class="timeline">')[2].partition("<details>")
+    assert re.findall(r'<li class="on-([a-z-]+)', timeline)[0] in {"event", "order"}
+    assert "on-unit" not in timeline
+    assert "on-unit" in details.partition("</details>")[0]
     assert "By the API key test key" in text
     assert "Cancel the order" not in text
     for document in ("certificate.pdf", f"certificate.pdf?number={number.lower()}", "invoice.pdf"):

@@ -20,6 +20,7 @@ from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
 from tonne.channels.checkout.paying.simulated_bank import SimulatedBank
 from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
 from tonne.channels.public_pages.endpoints import PublishedPageEndpoints, SustainabilityEndpoints
+from tonne.channels.public_pages.project_page import ProjectPage
 from tonne.channels.public_pages.public_page import PublicPage
 from tonne.channels.webhooks.delivery.deliver import Deliverer
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
@@ -42,9 +43,15 @@ class ChannelParts(MoneyParts):
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
         self.public_page = PublicPage(self.reads, self.catalogues, self.renderer, clock=clock, settings=settings)
+        self.project_page = ProjectPage(self.reads, self.catalogues, self.renderer, clock)
         self.published_page = PublishedPageEndpoints(self.reads, self.catalogues, self.directory, settings)
         self.certificate_pages = CertificatePages(
-            database, self.renderer, self.render_certificate, self.issue_credential, settings=settings
+            database,
+            self.renderer,
+            self.render_certificate,
+            self.issue_credential,
+            catalogues=self.catalogues,
+            settings=settings,
         )
         self.check_vat_ids = CheckVatIds(database, clock, settings, self._vat_register(), vat_id_of(settings))
         self._open_checkout(clock)

@@ -99,6 +99,7 @@ def all_routes(parts: Parts) -> list[Route]:
         *site_routes(LandingPage(parts.catalogues, parts.renderer), parts.settings),
         *LogEndpoints(parts.database, parts.renderer).routes(),
         *public_page_routes(parts.public_page, parts.renderer),
+        *parts.project_page.routes(),
         *public_logo_routes(parts.account_logos),
         *certificate_routes(parts.certificate_pages, parts.renderer),
         *checkout_routes(parts.offset_page, parts.checkout_page, parts.renderer),

@@ -149,17 +149,34 @@ class AuditPacksPage(DashboardPage, frozen=True):
         form = form or Form()
         packs = await self.database.run(list_packs, viewer.tenant)
         today = self.clock().date()
-        # The last complete year, which is what auditors ask for; in the first year, the current one.
-        first, last = date(today.year - 1, 1, 1), date(today.year, 1, 1) - timedelta(days=1)
+        presets = _periods(today)
+        # The last complete year is what auditors ask for.
+        asked = zip(("first_day", "last_day"), viewer.request.query("first_day", "last_day"), strict=True)
+        asked_for = {name: text for name, text in asked if text}
+        _, first, last = presets[0]
         return self.layout.page(
             viewer,
             "audit_packs.html",
             form,
             packs=packs,
             is_waiting=any(pack.status is PackStatus.WAITING for pack in packs),
-            first_day=form.value("first_day") or str(first),
-            last_day=form.value("last_day") or str(last),
+            presets=presets,
+            first_day=form.value("first_day") or asked_for.get("first_day", str(first)),
+            last_day=form.value("last_day") or asked_for.get("last_day", str(last)),
         )
+
+
+def _periods(today: date) -> list[tuple[str, date, date]]:
+    """The last year, this year so far, and the last four quarters that are over: name, first and last day."""
+    start = date(today.year, 1, 1)
+    found = [(str(today.year - 1), date(today.year - 1, 1, 1), start - timedelta(days=1))]
+    found.append((f"{today.year} so far", start, today))
+    first = date(today.year, 3 * ((today.month - 1) // 3) + 1, 1)
+    for _ in range(4):
+        last = first - timedelta(days=1)
+        first = date(last.year, last.month - 2, 1)
+        found.append((f"Q{last.month // 3} {last.year}", first, last))
+    return found
 
 
 def _read_day(form: Form, name: str) -> date | None:

@@ -22,6 +22,7 @@ from tonne.channels.checkout.links.offer import (
 )
 from tonne.channels.checkout.links.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.channels.checkout.model import Checkout
+from tonne.channels.public_pages.model import project_path
 from tonne.platform.http.route import Request
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_tonnes
 from tonne.platform.values.context import replace
@@ -49,6 +50,7 @@ class BundleCard(Struct, frozen=True):
     share: Fraction | None
     is_available: bool
     is_chosen: bool
+    projects: list[tuple[str, str]]
 
 
 def bundle_cards(offer: LinkOffer, chosen: Sequence[str]) -> list[BundleCard]:
@@ -64,6 +66,10 @@ def bundle_cards(offer: LinkOffer, chosen: Sequence[str]) -> list[BundleCard]:
             share=Fraction(each.choice.percentage) / 100 if is_mix and each.choice.percentage is not None else None,
             is_available=each.is_available,
             is_chosen=each.is_available and each.bundle.id in chosen,
+            projects=[
+                (share.project.name, project_path(offer.link.scope.mode, share.project.slug))
+                for share in each.bundle.projects
+            ],
         )
         for each in offer.bundles
     ]
