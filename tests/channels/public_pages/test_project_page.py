@@ -8,6 +8,7 @@ import httpx
 from tests.channels.checkout.scene import work
 from tests.channels.checkout.shopper import Shopper, make_link
 from tests.channels.public_pages.certificates import complete_order, record_of, show_page
+from tests.channels.public_pages.scene import TEST_PAGE, set_up
 from tests.support.api_client import ApiClient
 from tests.support.world import World
 from tonne.apps.wiring.app import Services
@@ -61,6 +62,6 @@ async def test_checkout_order_and_sustainability_page_link_to_projects(
         assert PROJECT.search(answer.text), answer.url
         [path, *_] = PROJECT.findall(answer.text)
         assert (await browser.get(path)).status_code == 200
-    await show_page(services, world.ours_test.scope)
+    await set_up(api)
     await complete_order(api, services)
-    assert PROJECT.search((await browser.get("/sustainability/test/our-forest")).text)
+    assert PROJECT.search((await browser.get(TEST_PAGE)).text)

@@ -33,7 +33,7 @@ CHANGES_NOTHING = {
     "/accounts/{account_id}/card": "opens the page for a card; a card that is entered there is audited",
 }
 # They change nothing that is recorded: see the endpoints of the API with the same purpose.
-OF_MEMBERS_NOT_AUDITED = ("/webhooks/{webhook_id}/test", "/webhooks/{webhook_id}/retry")
+OF_MEMBERS_NOT_AUDITED = ("/webhooks/{webhook_id}/test", "/webhooks/{webhook_id}/retry", "/certificates/download")
 OF_OPERATORS = (
     *("/customers/new", "/customers/{organisation_id}/fee", "/customers/{organisation_id}/close"),
     *("/customers/{organisation_id}/reopen", "/customers/{organisation_id}/admins"),
