@@ -114,6 +114,12 @@ async def test_the_price_updates_while_typing(visit: Visit, link: OffsetLink) ->
     await expect(page.locator("#price")).to_contain_text("Choose at least one of the options")
 
 
+# The texts of rows that are drawn over the next one.
+OVERLAPPING = """() => [...document.querySelectorAll(".test-card")]
+  .filter((row) => row.scrollHeight > row.clientHeight)
+  .map((row) => row.textContent.trim())"""
+
+
 async def test_another_card_pays_after_a_decline(visit: Visit, link: OffsetLink, services: Services) -> None:
     page = await visit(f"/offset/{link.id}?quantity=1&email=ann@example.com")
     await to_payment(page)
@@ -124,6 +130,8 @@ async def test_another_card_pays_after_a_decline(visit: Visit, link: OffsetLink,
     await expect(page.get_by_role("alert")).to_contain_text("The card has insufficient funds.")
     await expect(page.get_by_label("Card number")).to_be_focused()
     await expect(page.get_by_label("Card number")).to_have_attribute("aria-invalid", "true")
+    await page.locator(".test-cards summary").click()
+    assert await page.evaluate(OVERLAPPING) == []
     await check_page(page, "declined")
     await pay(page)
     await expect(page.get_by_role("heading", name="Thank you")).to_be_visible()

@@ -1,5 +1,6 @@
 """The operator's pages in a browser: Today, customers, jobs and queues, audit log."""
 
+import re
 from datetime import timedelta
 
 from playwright.async_api import Page, expect
@@ -97,4 +98,6 @@ async def test_jobs_and_queues_refresh_by_themselves(visit: Visit, services: Ser
     # Longer than one refresh, on a machine under load.
     await expect(page.get_by_text("1 failure in a row")).to_be_visible(timeout=PATIENCE_MS)
     await expect(page.get_by_text("Refreshes every 5 seconds")).to_be_visible()
+    # In the reader's zone and format, also after a refresh.
+    await expect(page.locator("#live time").first).to_have_text(re.compile(r"^\d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d$"))
     await check_page(page, "operator-jobs")

@@ -57,6 +57,15 @@ async def test_a_member_finds_an_order_and_cancels_another(
     await check_page(page, "order")
     await page.get_by_role("link", name="Certificates", exact=True).click()
     await expect(page.get_by_role("cell", name=LONG_NAME)).to_be_visible()
+    await page.set_viewport_size({"width": 360, "height": 900})
+    heights = await page.evaluate("[...document.querySelectorAll('tbody tr')].map((row) => row.clientHeight)")
+    assert heights, "there are certificates"
+    assert max(heights) < 100, "at most three lines a row on a phone"
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await page.get_by_label("Select all").check()
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Download the selected ones (ZIP)").click()
+    assert (await download.value).suggested_filename.endswith(".zip")
     await check_page(page, "certificates")
     await page.goto(f"{visit.site}{path}/{waiting['id']}/cancel")
     await check_page(page, "order-cancel")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -83,6 +84,11 @@ async def test_what_is_open_is_said_in_words(olga: Person, books: Billing) -> No
         assert part in page, part
     assert "unmatched" not in (await olga.get(PAGE.replace("live", "test"))).text
     assert "unmatched" not in (await olga.get(PAGE.replace("11", "10"))).text
+    # The selector shows the month of the title, also before the first booking.
+    for month in ("2026-11", "2026-10"):
+        shown = (await olga.get(f"/operator/live/month-end/{month}")).text
+        [title] = re.findall("<h1>Month end: ([^<]+)</h1>", shown)
+        assert f'<option value="{month}" selected>{title}</option>' in shown
     for month in ("2026-12", "2026-13", "soon"):
         assert (await olga.get(f"/operator/live/month-end/{month}")).status_code == 404, month
     await books.check_invariants()

@@ -1,5 +1,7 @@
 """Supply: projects and lots as bars, backorders, imports with a preview, withdrawing and invalidating lots."""
 
+import re
+
 import pytest
 
 from tests.apps.backoffice.supply_shop import actions_of_users, upload, words
@@ -41,6 +43,12 @@ async def test_lots_are_shown_as_bars_with_their_orders(olga: Person, shop: Shop
     assert "Project VCS1" in page.text
     lots = await olga.get(await project_path(shop))
     assert "5 t free, 5 t allocated" in lots.text.replace("\u00a0", " ")
+    # The bars of a table have one scale: that of the longest.
+    await shop.supply("VCS1", 2022, 40)
+    both = await olga.get(await project_path(shop))
+    bars = re.findall(r'supply-bar".*?</svg>', both.text, re.DOTALL)
+    lengths = sorted(sum(map(float, re.findall(r' width="([\d.]+)%"', bar))) for bar in bars)
+    assert lengths == pytest.approx([25, 100], abs=1)
     lot = await olga.get(f"{SUPPLY}/lots/{lot_id}")
     assert "live-VCS1-1 101–110" in lot.text
     assert "live-VCS1-1 101–103" in lot.text

@@ -41,6 +41,7 @@ HARMLESS = {
     "/catalogue/import",
     "/catalogue/pictures",
     "/catalogue/pictures/remove",
+    "/certificates/download",
     "/customers/new",
     "/customers/{organisation_id}/close",
     "/customers/{organisation_id}/fee",

@@ -226,6 +226,7 @@ KEPT = {
     "unbilled_orders": {"reference": ACCOUNTING},
     "vat_checks": {"address checked_by consultation_number name outcome requester source vat_id": ACCOUNTING},
     "user_identities": {"issuer subject": "of a user, deleted with the user"},
+    "order_requests": {"email language": "a job answers the request; removed an hour later, with the next request"},
     "password_requests": {"email": "a job answers the request and deletes the row within seconds"},
     "user_links": {"email": ADDRESS_IN_USE, "role": WORDS},
     "approvals": {"digest": "hashes of what was approved", "factor": WORDS, "session_id": "ids"},

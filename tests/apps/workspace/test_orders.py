@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import zipfile
 from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
@@ -183,6 +184,7 @@ async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
     for part in ("Pay the invoice", "Cancel the order", "&lt;script&gt;", estimate, hook["url"], "Pending", "2.5"):
         assert part in text
     assert "<script>alert" not in text
+    assert "jobs.js" in text, "it refreshes itself while it waits"
     live = path.replace("/test/", "/live/")
     assert (await ann.submit(f"{live}/test-helpers/complete")).status_code == 404
     assert (await ann.submit(f"{path}/test-helpers/explode")).status_code == 404
@@ -196,6 +198,12 @@ async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
     for part in ("Complete: every gram is retired", "Paid: waits for credits", f"{number} issued", "Retired on"):
         assert part in text
     assert "By Ann Lee" in text
+    assert "jobs.js" not in text
+    # What concerns other orders too is folded away behind what happened to this one.
+    timeline, _, details = text.partition('<ol class="timeline">')[2].partition("<details>")
+    assert re.findall(r'<li class="on-([a-z-]+)', timeline)[0] in {"event", "order"}
+    assert "on-unit" not in timeline
+    assert "on-unit" in details.partition("</details>")[0]
     assert "By the API key test key" in text
     assert "Cancel the order" not in text
     for document in ("certificate.pdf", f"certificate.pdf?number={number.lower()}", "invoice.pdf"):
@@ -222,6 +230,17 @@ async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
         "?until=2020-01-01": False,
     }.items():
         assert (f"/verify/{number}" in (await ann.get(f"{base}/certificates{query}")).text) is is_found, query
+    download = f"{base}/certificates/download"
+    assert (await ann.submit(download)).status_code == 422
+    assert (await ann.submit(download, number="0000-0000-0000-0000")).status_code in {404, 422}
+    answer = await ann.submit(download, number=number)
+    assert answer.headers["content-type"] == "application/zip"
+    archive = zipfile.ZipFile(io.BytesIO(answer.content))
+    assert archive.testzip() is None
+    assert archive.namelist() == [f"certificate-{number}.pdf"]
+    assert archive.read(archive.namelist()[0]).startswith(b"%PDF-")
+    other = base.replace("/test/", "/live/")
+    assert (await ann.submit(f"{other}/certificates/download", number=number)).status_code == 404
     assert "There are no certificates yet." in (await ann.get(base.replace("/test/", "/live/") + "/certificates")).text
     assert (await ann.get(f"{base}/certificates?since=soon")).status_code == 422
     assert await listed(ann, f"{base}/orders?q={number}") == [order["id"]]

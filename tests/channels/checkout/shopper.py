@@ -14,6 +14,7 @@ from tonne.channels.checkout.paying.consent import CONSENT_FIELD
 from tonne.platform.values.context import Scope, new_secret_id, utc_now
 
 GOOD_CARD, STOLEN_CARD, POOR_CARD = "4242 4242 4242 4242", "4000000000009979", "4000000000009995"
+CONFIRMED_CARD = "4000002760003184"
 LOST_ANSWER = "4000000000000259"
 # Signs the queries of all links that `make_link` creates.
 LINK_SECRET = "lsec_for-tests"  # noqa: S105 - it protects nothing
@@ -91,8 +92,15 @@ class Shopper:
         return await self.send(await self.open(address), card)
 
     async def send(self, page: httpx.Response, card: str = GOOD_CARD) -> httpx.Response:
+        return await self._submit(page, card_number=card)
+
+    async def answer(self, bank: httpx.Response, answer: str) -> httpx.Response:
+        """Press a button of the simulated bank; returns the page after it."""
+        return await self._submit(bank, answer=answer)
+
+    async def _submit(self, page: httpx.Response, **typed: str) -> httpx.Response:
         form = form_of(page)
-        answer = await self.http.post(form.action, data=form.values(card_number=card))
+        answer = await self.http.post(form.action, data=form.values(**typed))
         return await self.open(answer.headers["location"]) if answer.status_code == 303 else answer
 
 

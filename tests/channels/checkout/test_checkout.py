@@ -10,6 +10,7 @@ import pytest
 
 from tests.channels.checkout.scene import Rows, age, change_price, work
 from tests.channels.checkout.shopper import (
+    CONFIRMED_CARD,
     GOOD_CARD,
     LOST_ANSWER,
     POOR_CARD,
@@ -73,6 +74,45 @@ async def test_after_a_decline_another_card_pays_the_same_order(shopper: Shopper
     assert [row["status"] for row in await rows("SELECT status FROM orders")] == ["paid"]
     charges = await rows("SELECT status FROM charges ORDER BY attempt")
     assert [charge["status"] for charge in charges] == ["failed", "failed", "captured"]
+
+
+async def test_a_card_that_needs_confirmation_leads_to_the_simulated_bank_and_back(
+    services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    address = await shopper.begin(link)
+    bank = await shopper.pay(address, CONFIRMED_CARD)
+    assert bank.url.path == f"{address}/bank"
+    assert "Simulated bank" in bank.text
+    await work(services)
+    assert [row["status"] for row in await rows("SELECT status FROM charges")] == ["pending"]
+    assert await rows("SELECT * FROM mails") == [], "nobody but the buyer confirms it"
+    waiting = await shopper.open(address)
+    assert "Waiting for your payment" in waiting.text
+    assert f'href="{address}/bank"' in waiting.text
+    assert "wasn&#39;t given" in (await shopper.answer(bank, "fail")).text
+    assert (await shopper.answer(bank, "complete")).status_code == 409
+    again = await shopper.pay(address, CONFIRMED_CARD)
+    assert "Thank you" in (await shopper.answer(again, "complete")).text
+    charges = await rows("SELECT status FROM charges ORDER BY attempt")
+    assert [charge["status"] for charge in charges] == ["failed", "captured"]
+    outcomes = await rows("SELECT status FROM simulated_charges ORDER BY status")
+    assert [row["status"] for row in outcomes] == ["captured", "refused"]
+
+
+async def test_a_confirmation_that_nobody_gives_ends_and_another_card_pays(
+    services: Services, shopper: Shopper, link: OffsetLink, rows: Rows
+) -> None:
+    address = await shopper.begin(link)
+    bank = await shopper.pay(address, CONFIRMED_CARD)
+    async with services.database.connection() as connection:
+        await connection.execute("UPDATE charges SET confirm_until = now(), next_attempt_at = now()")
+    await work(services)
+    assert (await shopper.answer(bank, "complete")).status_code == 409, "the charge was cancelled at the gateway"
+    assert "Thank you" in (await shopper.pay(address)).text
+    assert sorted(row["status"] for row in await rows("SELECT status FROM simulated_charges")) == [
+        "captured",
+        "refused",
+    ]
 
 
 async def test_the_accounts_stored_card_is_never_charged(

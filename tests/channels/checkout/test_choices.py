@@ -32,7 +32,7 @@ async def test_the_first_bundle_of_a_list_is_selected_and_a_mix_as_a_whole(
     page = await shopper.open(f"/offset/{listed.id}")
     assert form_of(page).values()["bundle_id"] == [ids[0]]
     assert "per tonne" in page.text
-    assert re.search('class="badge">(Removal|Avoidance|Removal and avoidance)<', page.text)
+    assert re.search('class="badge (removal|avoidance|mixed)">(Removal|Avoidance|Removal and avoidance)<', page.text)
     mix = await make_link(
         services,
         scope,

@@ -46,7 +46,13 @@ async def actions(stage: Stage) -> list[str]:
 async def test_a_webhook_is_added_tested_changed_and_deleted(
     developer: Person, stage: Stage, receiver: Receiver, base: str
 ) -> None:
-    assert "No webhook yet" in await page(developer, f"{base}/webhooks")
+    empty = await page(developer, f"{base}/webhooks")
+    assert "No webhook yet" in empty
+    # The boxes are folded away, and what is ticked is what the hint says.
+    ticked = len(re.findall(r'name="event_type_[^>]* checked', empty))
+    boxes = len(re.findall(r'name="event_type_', empty))
+    assert f"<summary>Events: {ticked} of {boxes} chosen</summary>" in empty
+    assert f"Without a choice, the {ticked} events that report the status of an order." in empty
     refused = await developer.submit(f"{base}/webhooks", url="http://example.com", account_ids="acc_1")
     assert refused.status_code == 422
     assert "The url cannot be used" in refused.text
@@ -64,10 +70,16 @@ async def test_a_webhook_is_added_tested_changed_and_deleted(
     assert "All events are delivered" in shown
     assert "Healthy" in shown
     receiver.next(reply(500, b"<b>broken</b>"), reply(204, b""))
-    failed = await developer.submit(f"{one}/test")
-    assert "The test event was not accepted" in failed.text
-    assert "&lt;b&gt;broken&lt;/b&gt;" in failed.text
-    assert "accepted with status 204" in (await developer.submit(f"{one}/test")).text
+    result = (await developer.submit(f"{one}/test")).headers["location"]
+    for _ in range(3):
+        failed = await page(developer, result)
+        assert "The test event was not accepted" in failed
+        assert "&lt;b&gt;broken&lt;/b&gt;" in failed
+    assert len(receiver.deliveries) == 1, "reloading the result sends nothing"
+    assert "test event was" not in await page(developer, f"{one}?tested=made-up")
+    assert "accepted with status 204" in await page(
+        developer, (await developer.submit(f"{one}/test")).headers["location"]
+    )
     assert (await developer.submit(f"{one}/state")).headers["location"] == f"{one}?done=webhook_disabled"
     assert "Deliveries are off" in await page(developer, one)
     await developer.submit(f"{one}/state", enabled="1")
@@ -114,7 +126,9 @@ async def test_a_broken_receiver_is_explained_and_its_events_are_sent_again(
     assert event_id in failed
     assert "Not accepted" not in await page(developer, f"{one}/attempts/{attempts[-1]['id']}")
     event = await page(developer, f"{base}/events/{event_id}")
-    assert f"{receiver.url} delivered" in event
+    assert re.search(
+        r'/webhooks/[^"]+">[^<]*</a></td> <td[^>]*><div class="cell"><span><span class="badge ">Delivered<', event
+    )
     assert "&#34;status&#34;: &#34;received&#34;" in event
     assert event_id in await page(developer, f"{base}/events?type=order.received&account={stage.one.account_id}")
     assert "No event matches" in await page(developer, f"{base}/events?type=order.paid")
@@ -148,7 +162,7 @@ async def test_a_refused_event_is_skipped_after_a_confirmation(
         assert (await developer.submit(f"{one}/skip", event_id="evt_1")).status_code == 422
         assert (await developer.submit(f"{one}/skip", event_id=poison)).status_code == 303
         await stage.idle()
-    assert "skipped" in await page(developer, f"{base}/events/{poison}")
+    assert ">Skipped<" in await page(developer, f"{base}/events/{poison}")
     assert await actions(stage) == ["webhook.event_skipped"]
 
 

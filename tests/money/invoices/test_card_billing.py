@@ -141,7 +141,7 @@ async def test_the_payer_confirms_one_charge_for_all_orders(card_billing: CardBi
     [charge] = await scene.invoice_charges()
     assert (charge["status"], await scene.statuses()) == ("pending", {"placed"})
     assert any("Please confirm a payment of €0.63" in mail["Subject"] for mail in await _mails(scene))
-    confirmation = scene.services.order_page.confirmation
+    confirmation = scene.services.order_page.bank.confirmation
     [order] = await load(scene, orders[1])
     assert await confirmation.find(order) is not None
     page = await _order_page(scene, order)

@@ -33,7 +33,7 @@ CHANGES_NOTHING = {
     "/accounts/{account_id}/card": "opens the page for a card; a card that is entered there is audited",
 }
 # They change nothing that is recorded: see the endpoints of the API with the same purpose.
-OF_MEMBERS_NOT_AUDITED = ("/webhooks/{webhook_id}/test", "/webhooks/{webhook_id}/retry")
+OF_MEMBERS_NOT_AUDITED = ("/webhooks/{webhook_id}/test", "/webhooks/{webhook_id}/retry", "/certificates/download")
 OF_OPERATORS = (
     *("/customers/new", "/customers/{organisation_id}/fee", "/customers/{organisation_id}/close"),
     *("/customers/{organisation_id}/reopen", "/customers/{organisation_id}/admins"),
@@ -162,7 +162,8 @@ NOT_AUDITED = {
     "POST /offset/{link_id}": "begins a checkout, which is deleted if nothing is ordered",
     "POST /checkout/{token}/pay": "places an order, which is the record; it names the link",
     "POST /o/{token}/confirm": "sends the payer to the bank; the charge is the record",
-    "POST /o/{token}/bank": "the simulated bank; the charge is the record",
+    "POST /find-orders": "mails a buyer the links of their own orders; the mail is the record",
+    **dict.fromkeys(("POST /o/{token}/bank", "POST /checkout/{token}/bank"), "the simulated bank; see the charge"),
     "POST /o/{token}/cancel": "no API key: audited, see tests/channels/checkout/test_cancel_by_customer.py",
     "POST /card/{token}": "no API key: writes card.stored of the payer, see tests/money/cards/test_card_page.py",
     **dict.fromkeys(

@@ -5,7 +5,7 @@ from babel import Locale
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tonne.platform.web.visitor import DEFAULT, aligned, compact_money, exact, rounded, tonnes
+from tonne.platform.web.visitor import DEFAULT, aligned, compact_money, exact, rounded, tonnes, tonnes_column
 
 SPACE = "\u00a0"
 
@@ -34,6 +34,11 @@ def test_the_exact_mass_is_in_the_title() -> None:
     assert tonnes(1_085_285_248, DEFAULT).replace(SPACE, " ") == '<span title="1,085.285248 t">1,085 t</span>'
     assert exact(1_085_285_248, Locale("de")).replace(SPACE, " ") == "1.085,285248 t"
     assert rounded(1_105_697, Locale("de")).replace(SPACE, " ") == "1,11 t"
+
+
+def test_a_column_has_one_unit_and_leaves_out_what_is_not_known() -> None:
+    cells = [cell.striptags().replace(SPACE, " ") for cell in tonnes_column([63_423, None, 12_400_000], DEFAULT)]
+    assert cells == ["0.1 t", "", "12.4 t"]
 
 
 def test_amounts_on_a_scale_are_short() -> None:

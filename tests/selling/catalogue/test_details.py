@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from tests.selling.catalogue.test_import_catalogue import PROJECTS, import_basics, run
 from tests.selling.catalogue.test_import_rows import HEADERS, VALID, errors_in, places, read
@@ -12,7 +13,7 @@ from tonne.selling.catalogue.countries import country_of
 from tonne.selling.catalogue.details import MediaType, ProjectDetails, ProjectMedia, ProjectYear
 from tonne.selling.catalogue.facts import oxford_type, permanence_of, registry_name
 from tonne.selling.catalogue.imports.plan import FileKind
-from tonne.selling.catalogue.model import Project
+from tonne.selling.catalogue.model import Bundle, BundleProject, Project
 from tonne.selling.catalogue.store import load_catalogue
 
 PHOTO = "image ; https://example.org/a.jpg ; Photo: Ann ; https://example.org/ann | video ; /films/b.mp4"
@@ -120,6 +121,15 @@ def project_of(type_: str, mechanism: str, **details: object) -> Project:
 )
 def test_storage_and_type_follow_from_the_kind_of_project(project: Project, permanence: str, oxford: int) -> None:
     assert (permanence_of(project), oxford_type(project)) == (permanence, oxford)
+
+
+def test_a_mixed_bundle_is_neither_removal_nor_avoidance() -> None:
+    made = datetime(2026, 1, 1, tzinfo=UTC)
+    bundle = Bundle("bun_1", "b", "B", "", None, 1000, enabled=True, created_at=made, projects=())
+    shares = [BundleProject(project_of("Wind", mechanism), 1, 1) for mechanism in ("removal", "avoidance")]
+    mixes = ((shares[:1], "removal"), (shares[1:], "avoidance"), (shares, "mixed"), ([], ""))
+    for projects, mechanism in mixes:
+        assert structs.replace(bundle, projects=tuple(projects)).mechanism == mechanism
 
 
 def test_registries_and_countries_get_their_usual_names() -> None:

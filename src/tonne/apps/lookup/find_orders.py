@@ -88,6 +88,10 @@ class FoundOrder(Struct, frozen=True, kw_only=True):
     external_id: str | None
     reference: str | None
 
+    @property
+    def shown_grams(self) -> int | None:
+        return self.requested_quantity_grams if self.quantity_grams is None else self.quantity_grams
+
 
 class ListedOrders(Struct, frozen=True):
     """`next` is where to continue, None after the last order. `is_short`: more orders may match than were read."""

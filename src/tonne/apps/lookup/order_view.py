@@ -198,8 +198,12 @@ async def collect_timeline(connection: Connection, order: Order, *, with_webhook
     return sorted(entries, key=lambda entry: (entry.is_planned, entry.at))
 
 
+# What also happened to other orders, and texts for an auditor: they would bury what happened to the order.
+DETAILS = {"unit", "consent"}
+
+
 class Moment(Struct, frozen=True):
-    """An entry of the timeline, in words. `tone` is a class of the style sheet."""
+    """An entry of the timeline, in words. `tone` is a class of the style sheet. `is_detail`: folded away."""
 
     at: datetime
     label: str
@@ -207,6 +211,7 @@ class Moment(Struct, frozen=True):
     by: str | None
     is_planned: bool
     tone: str
+    is_detail: bool
 
 
 class OrderView(Struct, frozen=True):
@@ -283,6 +288,7 @@ async def _timeline(connection: Connection, order: Order, *, for_operator: bool)
             by=None if entry.actor is None else names[entry.actor],
             is_planned=entry.is_planned,
             tone=entry.kind.replace(" ", "-"),
+            is_detail=entry.kind in DETAILS,
         )
         for entry in entries
     ]

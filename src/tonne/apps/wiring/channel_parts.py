@@ -11,13 +11,16 @@ from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
 from tonne.channels.checkout.order_checkout import CloseCheckouts
 from tonne.channels.checkout.order_pages.certificate_mails import MailCertificates, MailChangedCertificates
+from tonne.channels.checkout.order_pages.find_orders import FindOrdersPage, MailOrderLinks
 from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit, OpenLimit
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup
+from tonne.channels.checkout.paying.simulated_bank import SimulatedBank
 from tonne.channels.public_pages.certificates.certificate_pages import CertificatePages
 from tonne.channels.public_pages.endpoints import PublishedPageEndpoints, SustainabilityEndpoints
+from tonne.channels.public_pages.project_page import ProjectPage
 from tonne.channels.public_pages.public_page import PublicPage
 from tonne.channels.webhooks.delivery.deliver import Deliverer
 from tonne.channels.webhooks.endpoints import WebhookEndpoints
@@ -40,9 +43,15 @@ class ChannelParts(MoneyParts):
         self.deliverer = Deliverer(database, lambda: Sender(settings), self.box, settings)
         self.sustainability = SustainabilityEndpoints(database, clock=clock, settings=settings)
         self.public_page = PublicPage(self.reads, self.catalogues, self.renderer, clock=clock, settings=settings)
+        self.project_page = ProjectPage(self.reads, self.catalogues, self.renderer, clock)
         self.published_page = PublishedPageEndpoints(self.reads, self.catalogues, self.directory, settings)
         self.certificate_pages = CertificatePages(
-            database, self.renderer, self.render_certificate, self.issue_credential, settings=settings
+            database,
+            self.renderer,
+            self.render_certificate,
+            self.issue_credential,
+            catalogues=self.catalogues,
+            settings=settings,
         )
         self.check_vat_ids = CheckVatIds(database, clock, settings, self._vat_register(), vat_id_of(settings))
         self._open_checkout(clock)
@@ -85,6 +94,10 @@ class ChannelParts(MoneyParts):
             notifier=self.notifier,
             vat_ids=self.check_vat_ids,
         )
+        confirmation = ConfirmCharge(
+            database, self.card_gateways, clock, settings, self.notifier, settle_invoice_charge
+        )
+        self.bank = SimulatedBank(self.renderer, self.form_guard, confirmation)
         self.checkout_page = CheckoutPage(
             database=database,
             renderer=self.renderer,
@@ -96,6 +109,7 @@ class ChannelParts(MoneyParts):
             certificate_limit=AttemptLimit(settings, "checkout_certificate"),
             certificates=self.render_certificate,
             counts=self.link_counts,
+            bank=self.bank,
         )
 
     def _open_order_pages(self, clock: Clock) -> None:
@@ -108,14 +122,14 @@ class ChannelParts(MoneyParts):
             guard=self.form_guard,
             clock=clock,
             settings=settings,
-            confirmation=ConfirmCharge(
-                database, self.card_gateways, clock, settings, self.notifier, settle_invoice_charge
-            ),
+            bank=self.bank,
             confirm_limit=AttemptLimit(settings, "confirm_payment"),
             certificate_limit=AttemptLimit(settings, "order_certificate"),
             certificates=self.render_certificate,
             notifier=self.notifier,
         )
+        self.find_orders = FindOrdersPage(database, self.renderer, self.form_guard, clock)
+        self.mail_order_links = MailOrderLinks(database, clock, settings)
         self.receipt_page = ReceiptPage(
             database=database,
             renderer=self.renderer,

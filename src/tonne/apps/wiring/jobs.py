@@ -77,6 +77,7 @@ def all_jobs(parts: Parts) -> list[Job]:
         Job("mail_card_problems", parts.mail_card_problems.run_once),
         _throttled("update_cards", parts.update_card),
         Job("mail_password_links", parts.mail_password_links.run_once),
+        Job("mail_order_links", parts.mail_order_links.run_once),
         Job("send_mails", mails.run_once, mails.drain, wake=mails.wake, expect=mails.expect),
         *(_every(retention.EVERY_S, name, run) for name, run in parts.retention_jobs.items()),
         _throttled("note_settings", NoteSettings(parts.database, parts.clock, parts.settings)),

@@ -76,7 +76,8 @@ def organisation_sections(parts: Parts) -> tuple[OrganisationSection, ...]:
         DocumentsPage(*page, parts.originals).section(),
         StatementPage(*page).section(),
         TaxPage(*page).section(),
-        *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage, CertificatesPage)),
+        *(each(*page).section() for each in (KeysPage, EventsPage, OverviewPage, OrdersPage)),
+        CertificatesPage(*page, parts.render_certificate).section(),
         *(each(*page).section() for each in (HistoryPage, AuditPacksPage, JumpPage, PeoplePage, AuditLogPage)),
     )
 

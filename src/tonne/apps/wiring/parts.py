@@ -51,7 +51,14 @@ class Parts(ChannelParts):
 
     def _share_limits(self) -> None:
         self.limits = SharedLimits(self.database)
-        pages = (self.certificate_pages, self.offset_page, self.checkout_page, self.order_page, self.card_page)
+        pages = (
+            self.certificate_pages,
+            self.offset_page,
+            self.checkout_page,
+            self.order_page,
+            self.find_orders,
+            self.card_page,
+        )
         others = (self.authenticator, self.payment_lookup, self.dashboard.pages.sign_in, self.receipt_page)
         for part in (*others, self.public_page.exports, self.public_page.openings, *pages):
             self.limits.add(part.limits)

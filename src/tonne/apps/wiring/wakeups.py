@@ -65,6 +65,7 @@ WAKEUPS: Mapping[str, Wakeups] = {
     "mail_card_problems": _wakeups([_KIND.CARD_PROBLEMS], _KIND.MAILS),
     "update_cards": _wakeups([]),
     "mail_password_links": _wakeups([], _KIND.MAILS),
+    "mail_order_links": _wakeups([], _KIND.MAILS),
     "send_mails": _wakeups([_KIND.MAILS]),
     "make_partitions": _wakeups([]),
     "note_settings": _wakeups([]),

@@ -5,17 +5,22 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from urllib.parse import urlencode
 
+from msgspec import field
+
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
 from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewer
 from tonne.platform.db.database import Connection
+from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Response
+from tonne.platform.keys.signing.errors import SigningUnavailable
 from tonne.platform.values.amounts import MassUnit, to_grams
 from tonne.platform.values.paging import CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
 from tonne.selling.users.model import Right
+from tonne.supply.certificates.credentials.issue_credential import RenderCertificate
 from tonne.supply.certificates.packs.make_packs import remove_pack, request_pack
 from tonne.supply.certificates.packs.model import AuditPack, PackStatus
-from tonne.supply.certificates.packs.store import find_pack, list_packs, read_part
+from tonne.supply.certificates.packs.store import find_pack, list_packs, list_records, read_part
 from tonne.supply.certificates.store import (
     SCANNED,
     CertificateFilter,
@@ -25,17 +30,50 @@ from tonne.supply.certificates.store import (
     list_certificates,
     normal_number,
 )
+from tonne.supply.certificates.zip_certificates import begin, zip_certificates
 
 PAGE = 50
 MAX_TERM = 200
 NAMES = ("q", "since", "until")
+_TOO_MANY = "Too many downloads at once. Wait a minute, then try again."
 
 
 class CertificatesPage(DashboardPage, frozen=True):
-    def section(self) -> OrganisationSection:
-        return OrganisationSection(pages={"/certificates": (self.show, Right.VIEW)}, errors=(CursorInvalid,))
+    certificates: RenderCertificate
+    # Rendering takes time: per organisation 5 files at once, then one every half a minute.
+    downloads: TokenBuckets = field(default_factory=lambda: TokenBuckets("certificate_zips", 1 / 30, 5))
 
-    async def show(self, viewer: MemberViewer) -> Response:
+    def section(self) -> OrganisationSection:
+        return OrganisationSection(
+            pages={"/certificates": (self.show, Right.VIEW)},
+            forms={"/certificates/download": (self.download, Right.VIEW)},
+            errors=(CursorInvalid, SigningUnavailable),
+            limits=(self.downloads,),
+        )
+
+    async def download(self, viewer: MemberViewer, form: Form) -> Response:
+        """The selected certificates of one page of the list, as one ZIP file."""
+        numbers = [each for each in form.fields.get("number", []) if normal_number(each)]
+        if not numbers:
+            form.fail("", "Select certificates first.")
+        elif len(numbers) > PAGE:
+            form.fail("", f"Select at most {PAGE} certificates. For more, ask for an audit pack.")
+        else:
+            with form.catch():
+                self.downloads.require(viewer.organisation_id, message=_TOO_MANY)
+        if form.faults:
+            return await self.show(viewer, form)
+        records = await self.database.run(list_records, viewer.tenant, numbers)
+        if not records:
+            raise DashboardPageNotFound
+        parts = await begin(zip_certificates(self.certificates, records))
+        headers = {
+            "Content-Disposition": f'attachment; filename="certificates-{self.today()}.zip"',
+            "Cache-Control": "no-store",
+        }
+        return Response(b"", media_type=b"application/zip", headers=headers, stream=parts)
+
+    async def show(self, viewer: MemberViewer, selected: Form | None = None) -> Response:
         given = zip(NAMES, viewer.request.query(*NAMES), strict=True)
         shown = {name: text.strip()[:MAX_TERM] for name, text in given if text is not None and text.strip()}
         form = Form({name: [text] for name, text in shown.items()})
@@ -43,6 +81,8 @@ class CertificatesPage(DashboardPage, frozen=True):
         (after,) = viewer.request.query("after")
         start = parse_cursor(after, list_name)
         page = await self.database.run(_find, viewer, form, start)
+        if selected is not None:
+            form.faults.update(selected.faults)
         onward = None if page.next is None else urlencode({**shown, "after": make_cursor(page.next, list_name)})
         return self.layout.page(
             viewer,
@@ -149,17 +189,34 @@ class AuditPacksPage(DashboardPage, frozen=True):
         form = form or Form()
         packs = await self.database.run(list_packs, viewer.tenant)
         today = self.clock().date()
-        # The last complete year, which is what auditors ask for; in the first year, the current one.
-        first, last = date(today.year - 1, 1, 1), date(today.year, 1, 1) - timedelta(days=1)
+        presets = _periods(today)
+        # The last complete year is what auditors ask for.
+        asked = zip(("first_day", "last_day"), viewer.request.query("first_day", "last_day"), strict=True)
+        asked_for = {name: text for name, text in asked if text}
+        _, first, last = presets[0]
         return self.layout.page(
             viewer,
             "audit_packs.html",
             form,
             packs=packs,
             is_waiting=any(pack.status is PackStatus.WAITING for pack in packs),
-            first_day=form.value("first_day") or str(first),
-            last_day=form.value("last_day") or str(last),
+            presets=presets,
+            first_day=form.value("first_day") or asked_for.get("first_day", str(first)),
+            last_day=form.value("last_day") or asked_for.get("last_day", str(last)),
         )
+
+
+def _periods(today: date) -> list[tuple[str, date, date]]:
+    """The last year, this year so far, and the last four quarters that are over: name, first and last day."""
+    start = date(today.year, 1, 1)
+    found = [(str(today.year - 1), date(today.year - 1, 1, 1), start - timedelta(days=1))]
+    found.append((f"{today.year} so far", start, today))
+    first = date(today.year, 3 * ((today.month - 1) // 3) + 1, 1)
+    for _ in range(4):
+        last = first - timedelta(days=1)
+        first = date(last.year, last.month - 2, 1)
+        found.append((f"Q{last.month // 3} {last.year}", first, last))
+    return found
 
 
 def _read_day(form: Form, name: str) -> date | None:

@@ -47,7 +47,7 @@ def mix_rows(catalogue: Catalogue, terms: Terms, shares: Mapping[str, str]) -> l
         MixRow(
             field=share_field(bundle.id),
             bundle=bundle,
-            mechanism=_mechanism(bundle),
+            mechanism=bundle.mechanism,
             places=_places(bundle),
             price_minor=None if prices is None else prices.gross_minor(bundle) or None,
             available_grams=terms.available_grams(bundle.free_grams),
@@ -109,13 +109,6 @@ def _on_sale(catalogue: Catalogue) -> list[Bundle]:
 def _as_shares(shares: Sequence[BundleShare]) -> dict[str, str]:
     texts = percentages_of([share.weight for share in shares])
     return {share.bundle.id: text for share, text in zip(shares, texts, strict=True)}
-
-
-def _mechanism(bundle: Bundle) -> str:
-    found = {share.project.mechanism for share in bundle.projects}
-    if found == {"removal"}:
-        return "Removal"
-    return "Removal and avoidance" if "removal" in found else "Avoidance"
 
 
 def _places(bundle: Bundle) -> str:

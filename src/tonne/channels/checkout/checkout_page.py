@@ -25,11 +25,12 @@ from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
 from tonne.channels.checkout.paying.buyers import AskedDetails, details_to_ask
 from tonne.channels.checkout.paying.consent import WithdrawalTexts
 from tonne.channels.checkout.paying.pay_checkout import PayCheckout
+from tonne.channels.checkout.paying.simulated_bank import SimulatedBank
 from tonne.money.cards.captured_store import find_captured
 from tonne.money.cards.charge_store import Decline, find_last_decline, find_pending
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.money.cards.gateways.metered_gateway import GATEWAY_NAMES, GATEWAY_OF
-from tonne.money.cards.model import ChargeStatus
+from tonne.money.cards.model import ChargeAttempt, ChargeStatus
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.route import Request, Response, json_response
@@ -71,7 +72,7 @@ class _CheckoutView(msgspec.Struct, frozen=True):
     merchant: Merchant
     order: Order | None = None
     failure: Decline | None = None
-    is_pending: bool = False
+    pending: ChargeAttempt | None = None
     # A payment arrived with another amount: the operator decides what becomes of it.
     is_mismatched: bool = False
     certificate: CertificateRecord | None = None
@@ -87,7 +88,7 @@ class _CheckoutView(msgspec.Struct, frozen=True):
             return "mismatched"
         if self.order is not None and self.order.status in {OrderStatus.CANCELLED, OrderStatus.FAILED}:
             return "cancelled"
-        return "under_way" if self.is_pending else "to_pay"
+        return "under_way" if self.pending is not None else "to_pay"
 
     @property
     def is_first_page(self) -> bool:
@@ -123,6 +124,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
     certificate_limit: AttemptLimit
     certificates: RenderCertificate
     counts: LinkCounts
+    bank: SimulatedBank
 
     @property
     def limits(self) -> tuple[TokenBuckets, ...]:
@@ -131,7 +133,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
     async def show(self, request: Request) -> Response:
         view = await self._view(request)
         (returned,) = request.query("paid")
-        if returned is not None and view.order is not None and view.is_pending:
+        if returned is not None and view.order is not None and view.pending is not None:
             await self.payment.look_up_now(view.order)
         if view.state == "to_pay":
             if view.is_first_page:
@@ -156,11 +158,12 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         if faults and (asked.card or view.state == "to_pay"):
             return await self._show_again(request, view, faults=faults, form=form)
         # In its canonical spelling, with which the next page is priced.
-        form = replace(form, buyer=payer.buyer or form.buyer)
+        form, address = replace(form, buyer=payer.buyer or form.buyer), f"/checkout/{view.token}"
         try:
             await self.payment.require_confirmed(view.checkout, payer.buyer, form.taxed_vat_id)
             if view.checkout.scope.mode is Mode.TEST:
-                await self.payment.pay_by_test_card(view.token, shown, number, payer=payer)
+                if await self.payment.pay_by_test_card(view.token, shown, number, payer=payer):
+                    address += "/bank"
                 url = None
             else:
                 buyer = Buyer(request.limited_as, form.accepts_waiting)
@@ -178,7 +181,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
                 form = replace(form, taxed_vat_id=form.buyer.vat_id or "")
             return await self._show_again(request, await self._view(request), faults=[fault], form=form)
         if url is None:
-            return see_other(f"/checkout/{view.token}")
+            return see_other(address)
         # Not a redirect: `form-action` in the content security policy would block it.
         return self.renderer.page(request, "leaving.html", url=url)
 
@@ -195,6 +198,13 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
         if view.state != "to_pay":
             return see_other(f"/checkout/{view.token}")
         return await self._show_payment(request, view, faults=faults, form=form, was_refused=was_refused)
+
+    async def show_bank(self, request: Request) -> Response:
+        return await self.bank.show(request, (await self._view(request)).order)
+
+    async def answer_bank(self, request: Request) -> Response:
+        view = await self._view(request)
+        return await self.bank.answer(request, view.order, f"/checkout/{view.token}")
 
     async def state(self, request: Request) -> Response:
         response = json_response(StateOut((await self._view(request)).state))
@@ -228,7 +238,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
                 *found,
                 order,
                 await find_last_decline(connection, order),
-                is_pending=await find_pending(connection, order) is not None,
+                pending=await find_pending(connection, order),
                 is_mismatched=any(
                     charge.status is ChargeStatus.MISMATCHED for charge in await find_captured(connection, order)
                 ),
@@ -346,6 +356,7 @@ class CheckoutPage(msgspec.Struct, frozen=True, kw_only=True):
             form_token=token,
             checkout=view.checkout,
             state=view.state,
+            to_confirm=view.pending is not None and view.pending.confirm_until is not None,
             tax=order.tax,
             offer=ordered_offer(view.checkout).digest.hex(),
             refresh_s=None if view.state in {"complete", "cancelled"} else 5,

@@ -9,6 +9,7 @@ from tonne.channels.checkout.checkout_schemas import CheckoutIn, CheckoutOut
 from tonne.channels.checkout.links import schemas
 from tonne.channels.checkout.links.endpoints import OffsetLinkEndpoints
 from tonne.channels.checkout.links.offset_page import OffsetPage
+from tonne.channels.checkout.order_pages.find_orders import FindOrdersPage
 from tonne.channels.checkout.order_pages.order_page import OrderPage, ReceiptPage
 from tonne.channels.checkout.paying.payment_lookup import PaymentLookup, PaymentOut
 from tonne.money.cards.errors import NothingToConfirm
@@ -167,13 +168,15 @@ def payment_routes(lookup: PaymentLookup) -> list[Route]:
     ]
 
 
-def order_page_routes(order: OrderPage, receipt: ReceiptPage, renderer: Renderer) -> list[Route]:
+def order_page_routes(order: OrderPage, receipt: ReceiptPage, find: FindOrdersPage, renderer: Renderer) -> list[Route]:
     page = RouteMaker("Pages", Access.PUBLIC, show_error=renderer.error)
     sent, form_errors = {303: None}, (FormInvalid, FormTokenInvalid, RateLimited)
     confirm_errors = (errors.OrderPageNotFound, NothingToConfirm, *form_errors)
     file_errors = (errors.OrderPageNotFound, Invalid, InvoiceNotAvailable, RateLimited, SigningUnavailable)
     original = ({200: ORIGINAL, 304: None}, *file_errors)
     return [
+        page("GET /find-orders", find.show, None),
+        page("POST /find-orders", find.ask, None, *form_errors, body=FormIn),
         page("GET /o/{token}", order.show, None, errors.OrderPageNotFound),
         page("GET /o/{token}/state", order.state, StateOut, errors.OrderPageNotFound, show_error=None),
         page("POST /o/{token}/confirm", order.confirm, sent, *confirm_errors, body=FormIn),
@@ -198,6 +201,7 @@ def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Render
         errors.LinkSignatureExpired,
         RateLimited,
     )
+    bank_errors = (errors.CheckoutNotFound, NothingToConfirm, *form_errors[:2])
     pay_errors = (errors.CheckoutNotFound, errors.CheckoutOver, *form_errors)
     return [
         page("GET /offset/{link_id}", offset.show, None, *link_errors, errors.AlreadyPaid),
@@ -206,6 +210,8 @@ def checkout_routes(offset: OffsetPage, checkout: CheckoutPage, renderer: Render
         page("POST /offset/{link_id}", offset.begin, sent, *link_errors, *form_errors[:2], body=FormIn),
         page("GET /checkout/{token}", checkout.show, None, errors.CheckoutNotFound),
         page("POST /checkout/{token}/pay", checkout.pay, sent, *pay_errors, body=FormIn),
+        page("GET /checkout/{token}/bank", checkout.show_bank, None, errors.CheckoutNotFound, NothingToConfirm),
+        page("POST /checkout/{token}/bank", checkout.answer_bank, sent, *bank_errors, body=FormIn),
         page("GET /checkout/{token}/state", checkout.state, StateOut, errors.CheckoutNotFound, show_error=None),
         page("GET /checkout/{token}/certificate.pdf", checkout.certificate, None, errors.CheckoutNotFound, RateLimited),
     ]

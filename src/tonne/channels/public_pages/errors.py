@@ -27,6 +27,15 @@ class CertificateNotFound(TonneError, kind=Kind.NOT_FOUND, code="certificate_not
     )
 
 
+class ProjectPageNotFound(TonneError, kind=Kind.NOT_FOUND, code="project_page_not_found"):
+    """There is no project with this name in URLs in the catalogue; the response is a page.
+
+    Find the project with `GET /v1/projects`; its `slug` is the end of the address.
+    """
+
+    message = N_("There is no project at this address.")
+
+
 class SlugReserved(TonneError, kind=Kind.INVALID, code="slug_reserved"):
     """The slug of a Sustainability page is reserved, such as `admin`.
 

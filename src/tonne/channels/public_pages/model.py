@@ -99,6 +99,10 @@ def page_path(mode: Mode, slug: str) -> str:
     return f"/sustainability/test/{slug}" if mode is Mode.TEST else f"/sustainability/{slug}"
 
 
+def project_path(mode: Mode, slug: str) -> str:
+    return f"/projects/test/{slug}" if mode is Mode.TEST else f"/projects/{slug}"
+
+
 def check_slug(slug: str) -> str:
     if not MIN_SLUG <= len(slug) <= MAX_SLUG or not _SLUG.fullmatch(slug):
         raise _invalid("slug", "slug must have 3 to 60 characters: a-z, 0-9, and single hyphens between them.")

@@ -122,11 +122,11 @@ async def list_deliveries(
 LIST_DELIVERIES_OF_EVENT = f"SELECT {_DELIVERIES} AND event.position = $3 ORDER BY webhook.id"
 
 
-async def event_deliveries(connection: Connection, scope: Scope, position: int) -> list[TimelineEntry]:
-    """One entry per webhook that gets the event at this position."""
+async def event_deliveries(connection: Connection, scope: Scope, position: int) -> list[EventDelivery]:
+    """One per webhook that gets the event at this position."""
     place = (scope.organisation_id, scope.mode, position)
     rows = await connection.fetch(LIST_DELIVERIES_OF_EVENT, *place)
-    return [_entry(EventDelivery(**row)) for row in rows]
+    return [EventDelivery(**row) for row in rows]
 
 
 async def webhook_timeline(

@@ -187,7 +187,7 @@ FROM due JOIN orders ON orders.account_id = due.account_id AND orders.id = due.o
 LEFT JOIN account_cards card ON card.account_id = due.account_id
 WHERE charges.account_id = due.account_id AND charges.id = due.id
 RETURNING {ATTEMPT}, orders.status = 'placed' AS is_wanted,
-          charges.confirm_until IS NOT NULL AND card.created_at > charges.created_at
+          charges.confirm_until IS NOT NULL AND orders.offset_link_id IS NULL AND card.created_at > charges.created_at
               AND card.method <> charges.method IS TRUE AS is_replaced
 """  # noqa: S608 - a constant
 

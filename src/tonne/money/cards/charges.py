@@ -156,6 +156,8 @@ async def settle_charges(
     moves += await _plan_retries(tx, unpaid, now, schedule)
     confirmable = {attempt.request.id for attempt, _ in results if attempt.confirm_until is not None}
     asked = [order for order, update in waiting if update.needs_confirmation and update.id not in confirmable]
+    # A buyer at a checkout needs no mail: the bank's page is open.
+    asked = [order for order in asked if not order.is_paid_at_checkout]
     await note_problems(tx, [order.scope for order in [*asked, *_failed(moves)]], now)
     await add_mails(tx, [_receipt(order, update) for order, update in captured if order.payer_email], now)
     if moves:
@@ -175,7 +177,7 @@ def _decide(
         attempt,
         result,
         is_wanted=_is_placed(order),
-        can_confirm=not order.is_paid_at_checkout,
+        at_checkout=order.is_paid_at_checkout,
         now=now,
         schedule=schedule,
     )

@@ -6,14 +6,21 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tonne.money.cards.gateways.card import MODE_MISMATCH, ChargeOutcome, ChargeRequest, ChargeResult, HostedPage
+from tonne.money.cards.gateways.card import (
+    MODE_MISMATCH,
+    ChargeOutcome,
+    ChargeRequest,
+    ChargeResult,
+    HostedPage,
+    StoredCard,
+)
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import replace
 
 # Delays before the second, third, … attempt, by the outcome of the last one. After the last delay the order fails.
 RETRY_DELAYS: Mapping[ChargeOutcome, tuple[timedelta, ...]] = {
     ChargeOutcome.DECLINED: (timedelta(hours=1), timedelta(days=1), timedelta(days=3)),
-    # At a checkout: the buyer decides whether to try again. A stored card waits for the payer, see `decide_charge`.
+    # On a hosted page: the buyer decides whether to try again. A stored card waits for the payer, see `decide_charge`.
     ChargeOutcome.AUTHENTICATION_REQUIRED: (),
     ChargeOutcome.REFUSED: (),
     # A hosted page that was never opened: see `decide_charge`.
@@ -34,6 +41,9 @@ GIVE_UP_AFTER = timedelta(days=1)
 # An unclear charge is looked up again after as long as it has been unclear so far, within these bounds.
 MIN_CHECK_DELAY = timedelta(seconds=10)
 MAX_CHECK_DELAY = timedelta(hours=1)
+
+# How long a buyer may stay at the simulated bank. Live, the gateway's page asks for the confirmation.
+CONFIRM_AT_CHECKOUT = timedelta(minutes=30)
 
 MAX_MESSAGE = 500
 
@@ -118,9 +128,9 @@ class RetrySchedule:
         delay = min(max(now - unclear_since, MIN_CHECK_DELAY * self._scale), MAX_CHECK_DELAY * self._scale)
         return now + delay
 
-    def confirm_until(self, now: datetime) -> datetime:
+    def confirm_until(self, now: datetime, *, at_checkout: bool) -> datetime:
         """The end of the time in which the payer may confirm a charge that needs it since `now`."""
-        return now + self._confirm_within * self._scale
+        return now + (CONFIRM_AT_CHECKOUT if at_checkout else self._confirm_within) * self._scale
 
     def resend_at(self, missing_since: datetime) -> datetime:
         return missing_since + RESEND_AFTER * self._scale
@@ -165,14 +175,15 @@ def decide_charge(
     result: ChargeResult,
     *,
     is_wanted: bool,
-    can_confirm: bool = False,
+    at_checkout: bool = False,
     now: datetime,
     schedule: RetrySchedule,
 ) -> ChargeUpdate:
     """Translate a gateway's result into the charge's new state. `is_wanted`: its order still waits for the payment.
 
-    `can_confirm`: the payer is mailed, and may confirm the charge until it expires. It is not made a second time
-    meanwhile, because the first one can still succeed; the worker cancels it at the gateway before it fails here.
+    The payer may confirm the charge of a stored card until it expires: `at_checkout` at once, otherwise by a link in
+    a mail. It is not made a second time meanwhile, because the first one can still succeed; the worker cancels it at
+    the gateway before it fails here.
     """
     status, next_attempt_at, missing_since = ChargeStatus.FAILED, None, None
     confirm_until = attempt.confirm_until
@@ -180,8 +191,9 @@ def decide_charge(
         status = _captured(attempt.request, result, is_wanted=is_wanted)
         if result.mode is not attempt.request.mode:
             result = replace(result, code=MODE_MISMATCH, message="The gateway captured it in its other mode.")
-    elif result.kind is ChargeOutcome.AUTHENTICATION_REQUIRED and can_confirm:
-        status, confirm_until = ChargeStatus.PENDING, confirm_until or schedule.confirm_until(now)
+    elif result.kind is ChargeOutcome.AUTHENTICATION_REQUIRED and isinstance(attempt.request.source, StoredCard):
+        status = ChargeStatus.PENDING
+        confirm_until = confirm_until or schedule.confirm_until(now, at_checkout=at_checkout)
         next_attempt_at = min(schedule.next_check(attempt.created_at, now), max(confirm_until, now))
         if not is_wanted:
             next_attempt_at = now

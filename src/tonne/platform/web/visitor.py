@@ -97,10 +97,11 @@ def rounded(grams: int, locale: Locale) -> str:
     return f"{format_decimal(amount, locale=locale, decimal_quantization=False)}\u00a0{unit}"
 
 
-def tonnes_column(column: Sequence[int], locale: Locale) -> list[Markup]:
-    """Masses for a column of a table, as `aligned` has them. The exact mass is in the title."""
-    cells = zip(column, aligned(column, locale), strict=True)
-    return [Markup('<span title="{}">{}</span>').format(exact(grams, locale), text) for grams, text in cells]
+def tonnes_column(column: Sequence[int | None], locale: Locale) -> list[Markup]:
+    """Masses for a column of a table, as `aligned` has them. The exact mass is in the title. None: not known yet."""
+    cells = zip(column, aligned([grams or 0 for grams in column], locale), strict=True)
+    cell = Markup('<span title="{}">{}</span>')
+    return [Markup() if grams is None else cell.format(exact(grams, locale), text) for grams, text in cells]
 
 
 def aligned(column: Sequence[int], locale: Locale) -> list[str]:

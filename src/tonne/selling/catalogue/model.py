@@ -70,6 +70,12 @@ class Bundle(Struct, frozen=True, dict=True):
         return min(MAX_GRAMS, sum(share.free_grams for share in self.projects))
 
     @property
+    def mechanism(self) -> str:
+        """`removal`, `avoidance` or `mixed`; empty for a bundle without projects."""
+        found = {share.project.mechanism for share in self.projects}
+        return "mixed" if len(found) > 1 else next(iter(found), "")
+
+    @property
     def is_sold_out(self) -> bool:
         """What is held for customers who have not paid may become free again."""
         return not any(share.free_grams or share.pending_grams for share in self.projects)

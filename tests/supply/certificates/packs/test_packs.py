@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import re
 import zipfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -107,6 +108,12 @@ async def test_a_pack_has_the_certificates_their_serials_and_the_tables(
 ) -> None:
     page = await finance.get(f"{base}/audit-packs")
     assert "No audit pack yet" in page.text
+    quarters = re.findall(r'first_day=([\d-]+)&amp;last_day=([\d-]+)#new">(Q\d \d{4})<', page.text)
+    assert quarters[0] == ("2025-10-01", "2025-12-31", "Q4 2025")
+    assert quarters[3] == ("2025-01-01", "2025-03-31", "Q1 2025")
+    chosen = await finance.get(f"{base}/audit-packs?first_day={quarters[0][0]}&last_day={quarters[0][1]}")
+    assert 'value="2025-10-01"' in chosen.text
+    assert 'value="2025-12-31"' in chosen.text
     await request(finance, base, clock)
     page = await finance.get(f"{base}/audit-packs")
     assert "Waiting" in page.text

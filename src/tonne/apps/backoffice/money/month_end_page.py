@@ -174,7 +174,7 @@ class MonthEndPage(ConfirmedPage, frozen=True):
             form,
             entered={"reason": "" if form is None else form.value("reason")},
             month=month,
-            months=self._months(beginning),
+            months=self._months(beginning, month),
             is_over=self.clock() >= period.end,
             last_day=last_day,
             points=[(point, *_as_text(point.kind, point.count)) for point in points],
@@ -199,13 +199,13 @@ class MonthEndPage(ConfirmedPage, frozen=True):
     def _this_month(self) -> date:
         return self.clock().astimezone(UTC).date().replace(day=1)
 
-    def _months(self, beginning: datetime | None) -> list[date]:
-        """The newest first, not before anything was booked."""
+    def _months(self, beginning: datetime | None, shown: date) -> list[date]:
+        """The newest first, not before anything was booked, and the shown one, which may be older."""
         months = [self._this_month()]
         first = months[0] if beginning is None else beginning.astimezone(UTC).date().replace(day=1)
         while len(months) < MONTHS and months[-1] > first:
             months.append(_before(months[-1]))
-        return months
+        return months if shown in months else [*months, shown]
 
 
 def _by_currency(

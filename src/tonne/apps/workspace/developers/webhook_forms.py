@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tonne.apps.dashboard.viewer import Form
-from tonne.channels.webhooks.model import NAMEABLE, Webhook, WebhookRequest
+from tonne.channels.webhooks.model import NAMEABLE, STATUS_TYPES, Webhook, WebhookRequest
 from tonne.channels.webhooks.schemas import RewindIn, WebhookIn
 from tonne.platform.web.fields import fields_of
 
@@ -54,16 +54,24 @@ def type_field(event_type: str) -> str:
 
 
 class TypeChoice(NamedTuple):
+    """`is_default`: delivered to a webhook without a choice."""
+
     field: str
     name: str
     is_checked: bool
+    is_default: bool
 
 
 def type_choices(form: Form, present: tuple[str, ...]) -> list[TypeChoice]:
     """A checkbox per type: as it was sent, else as it is."""
     sent = form.value("url") != ""
     return [
-        TypeChoice(type_field(each), each.value, form.is_checked(type_field(each)) if sent else each.value in present)
+        TypeChoice(
+            type_field(each),
+            each.value,
+            form.is_checked(type_field(each)) if sent else each.value in present,
+            each.value in STATUS_TYPES,
+        )
         for each in NAMEABLE
     ]
 

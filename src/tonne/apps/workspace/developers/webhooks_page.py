@@ -1,8 +1,10 @@
 """The webhooks of an organisation: their health, the form to add one, and what one delivers."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 from msgspec import Struct, field, structs
 
 from tonne.apps.dashboard.page import DashboardPage, OrganisationSection
@@ -10,7 +12,7 @@ from tonne.apps.dashboard.viewer import DashboardPageNotFound, Form, MemberViewe
 from tonne.apps.workspace.developers import webhook_forms
 from tonne.apps.workspace.developers.json_view import indented_json
 from tonne.channels.webhooks import attempt_store, register, registration_store
-from tonne.channels.webhooks.delivery.outcomes import SendOutcome
+from tonne.channels.webhooks.delivery.outcomes import ReceiverResponse
 from tonne.channels.webhooks.endpoints import WebhookEndpoints, position_before
 from tonne.channels.webhooks.errors import OverlapPromised, WebhookNotFound
 from tonne.channels.webhooks.model import STATUS_TYPES, Progress, Webhook
@@ -21,7 +23,7 @@ from tonne.platform.events.store import list_events_at
 from tonne.platform.http.limits.rate_limit import TokenBuckets
 from tonne.platform.http.lists import Paging
 from tonne.platform.http.route import Response
-from tonne.platform.keys.secret_box import SecretBox
+from tonne.platform.keys.secret_box import SecretBox, SecretUnreadable
 from tonne.platform.values.context import Scope, replace
 from tonne.platform.values.errors import TonneError
 from tonne.platform.values.paging import CursorInvalid, Position, parse_cursor
@@ -33,6 +35,8 @@ ATTEMPTS = 25
 # Tests go to any public address: per organisation 10 at once, then one every 10 seconds.
 TESTS = 10
 TESTS_PER_S = 1 / 10
+# Of the response to a test event, in an address.
+TESTED_CHARS = 1000
 _TOO_MANY = "Too many test events. Wait a minute, then try again."
 
 
@@ -106,15 +110,28 @@ class WebhooksPage(DashboardPage, frozen=True):
         return self._done(viewer, "webhook_enabled" if enabled else "webhook_disabled")
 
     async def send_test(self, viewer: MemberViewer, _: Form) -> Response:
-        form = Form()
-        sent = None
+        """The result is sealed in the address of the next page: reloading it sends nothing."""
+        form, sealed, webhook_id = Form(), b"", viewer.request.path("webhook_id")
         with form.catch():
             self.tests.require(viewer.organisation_id, message=_TOO_MANY)
             accounts = await self.database.run(list_accounts, viewer.organisation_id)
             account_id = next((each.scope.account_id for each in accounts if each.scope.mode == viewer.mode), "")
             scope = Scope(viewer.organisation_id, account_id, viewer.mode)
-            sent = (await self.endpoints.send_test(scope, viewer.request.path("webhook_id")))[1]
-        return await self.show_one(viewer, form, sent)
+            sent = (await self.endpoints.send_test(scope, webhook_id))[1]
+            result = ReceiverResponse(sent.status, sent.error, sent.duration_ms, sent.answer[:TESTED_CHARS])
+            sealed = self.box.seal(msgspec.json.encode(result).decode(), _tested(webhook_id))
+        if not sealed:
+            return await self.show_one(viewer, form)
+        return see_other(f"{viewer.base}/webhooks/{webhook_id}?tested={urlsafe_b64encode(sealed).decode()}")
+
+    def _read_tested(self, viewer: MemberViewer) -> ReceiverResponse | None:
+        """The result of the last test event; None if there was none, or if somebody has made it up."""
+        try:
+            sealed = urlsafe_b64decode(viewer.request.query("tested")[0] or "")
+            text = self.box.open(sealed, _tested(viewer.request.path("webhook_id")))
+            return msgspec.json.decode(text, type=ReceiverResponse)
+        except (ValueError, SecretUnreadable):
+            return None
 
     async def retry(self, viewer: MemberViewer, _: Form) -> Response:
         async with self._locked(viewer) as (tx, webhook):
@@ -221,9 +238,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             at_limit=len(shown) >= register.MAX_WEBHOOKS,
         )
 
-    async def show_one(
-        self, viewer: MemberViewer, form: Form | None = None, tested: SendOutcome | None = None
-    ) -> Response:
+    async def show_one(self, viewer: MemberViewer, form: Form | None = None) -> Response:
         form = form or Form()
         scope, name = _scope(viewer), f"attempts {viewer.request.path('webhook_id')}"
         async with self.database.connection() as connection:
@@ -238,7 +253,7 @@ class WebhooksPage(DashboardPage, frozen=True):
             shown=shown,
             attempts=attempts,
             next_page=next_page,
-            tested=tested,
+            tested=self._read_tested(viewer),
             causes=webhook_forms.CAUSES,
             overlaps=webhook_forms.OVERLAPS,
             fields=webhook_forms.FIELDS,
@@ -286,3 +301,7 @@ def _fail(form: Form, error: TonneError) -> None:
     for fault in error.faults:
         name = fault.field or ""
         form.fail("account_ids" if name.startswith("account_ids") else name, fault.message)
+
+
+def _tested(webhook_id: str) -> str:
+    return f"test of {webhook_id}"

@@ -22,23 +22,17 @@ from tonne.channels.checkout.links.offer import (
 )
 from tonne.channels.checkout.links.signed_query import NAME_PARAMETER, SignedQuery
 from tonne.channels.checkout.model import Checkout
+from tonne.channels.public_pages.model import project_path
 from tonne.platform.http.route import Request
 from tonne.platform.values.amounts import GRAMS_PER_TONNE, format_money, format_tonnes
 from tonne.platform.values.context import replace
 from tonne.platform.values.errors import TonneError
-from tonne.platform.values.language import N_
 from tonne.platform.web import visitor
 from tonne.selling.catalogue.errors import ChargeTooSmall
 from tonne.selling.catalogue.pictures.pictures import bundle_picture
 from tonne.selling.catalogue.prices.price import PriceRequest, price_for_display, tax_minor_on
 from tonne.selling.catalogue.selection import BundleChoiceIn
 from tonne.selling.orders.model import BeneficiaryKind
-
-_TAGS = {
-    frozenset({"removal"}): N_("Removal"),
-    frozenset({"avoidance"}): N_("Avoidance"),
-    frozenset({"removal", "avoidance"}): N_("Removal and avoidance"),
-}
 
 
 class BundleCard(Struct, frozen=True):
@@ -50,12 +44,13 @@ class BundleCard(Struct, frozen=True):
     id: str
     name: str
     description: str
-    tag: str
+    mechanism: str
     picture: str
     unit_price_minor: int | None
     share: Fraction | None
     is_available: bool
     is_chosen: bool
+    projects: list[tuple[str, str]]
 
 
 def bundle_cards(offer: LinkOffer, chosen: Sequence[str]) -> list[BundleCard]:
@@ -65,12 +60,16 @@ def bundle_cards(offer: LinkOffer, chosen: Sequence[str]) -> list[BundleCard]:
             id=each.bundle.id,
             name=each.bundle.name,
             description=each.bundle.description,
-            tag=_TAGS.get(frozenset(share.project.mechanism for share in each.bundle.projects), ""),
+            mechanism=each.bundle.mechanism,
             picture=bundle_picture(each.bundle),
             unit_price_minor=unit_price(offer, [BundleChoiceIn(each.bundle.id)]),
             share=Fraction(each.choice.percentage) / 100 if is_mix and each.choice.percentage is not None else None,
             is_available=each.is_available,
             is_chosen=each.is_available and each.bundle.id in chosen,
+            projects=[
+                (share.project.name, project_path(offer.link.scope.mode, share.project.slug))
+                for share in each.bundle.projects
+            ],
         )
         for each in offer.bundles
     ]

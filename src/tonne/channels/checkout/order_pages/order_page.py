@@ -9,11 +9,10 @@ from tonne.channels.checkout.checkout_page import StateOut
 from tonne.channels.checkout.errors import OrderPageNotFound
 from tonne.channels.checkout.order_pages.order_summary import OrderSummary, read_order_summary, summary_values
 from tonne.channels.checkout.paying.attempt_limit import AttemptLimit
+from tonne.channels.checkout.paying.simulated_bank import SimulatedBank
 from tonne.money.cards.charge_store import Decline, find_last_decline
 from tonne.money.cards.charges import explain_decline
 from tonne.money.cards.errors import NothingToConfirm
-from tonne.money.cards.model import ChargeAttempt
-from tonne.money.cards.stored_cards.confirm_charge import ConfirmCharge
 from tonne.money.invoices.issuing.collect_orders import GRACE, joins_at, month_end_after
 from tonne.money.invoices.originals.originals import Originals
 from tonne.money.invoices.originals.respond import original_response
@@ -80,7 +79,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
     guard: FormGuard
     clock: Clock
     settings: Settings
-    confirmation: ConfirmCharge
+    bank: SimulatedBank
     confirm_limit: AttemptLimit
     certificate_limit: AttemptLimit
     certificates: RenderCertificate
@@ -95,7 +94,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
         view = await self._view(request)
         if returned is not None and view.order.status is OrderStatus.PLACED:
             # The payer is back from the bank and waits for the result.
-            await self.confirmation.look_up(view.order)
+            await self.bank.confirmation.look_up(view.order)
             view = await self._view(request)
         return await self._show(request, view, is_back=returned is not None)
 
@@ -111,11 +110,10 @@ class OrderPage(Struct, frozen=True, kw_only=True):
         self.confirm_limit.count(request)
         view, token = await self._view(request), request.path("token")
         if view.order.scope.mode is Mode.TEST:
-            if await self.confirmation.find(view.order) is None:
-                raise NothingToConfirm
+            await self.bank.confirmation.require_simulated(view.order)
             return see_other(f"/o/{token}/bank")
         try:
-            url = await self.confirmation.start(view.order, f"{self.settings.base_url}/o/{token}?confirmed=1")
+            url = await self.bank.confirmation.start(view.order, f"{self.settings.base_url}/o/{token}?confirmed=1")
         except NothingToConfirm:
             raise
         except TonneError as fault:
@@ -139,26 +137,11 @@ class OrderPage(Struct, frozen=True, kw_only=True):
 
     async def show_bank(self, request: Request) -> Response:
         """Test mode: the page of a simulated bank."""
-        order, attempt = await self._require_simulated(request)
-        token, headers = self.guard.issue(request)
-        return self.renderer.page(
-            request,
-            "simulated_bank.html",
-            default_language=order.language,
-            headers=headers,
-            test_mode=True,
-            token=request.path("token"),
-            form_token=token,
-            order=order,
-            charge=attempt.request,
-        )
+        return await self.bank.show(request, (await self._view(request)).order)
 
     async def answer_bank(self, request: Request) -> Response:
-        fields = self.guard.check(request)
-        order, _ = await self._require_simulated(request)
-        succeeds = (fields.get("answer") or [""])[0] == "complete"
-        await self.confirmation.answer_simulated_bank(order, succeeds=succeeds)
-        return see_other(f"/o/{request.path('token')}?confirmed=1")
+        back = f"/o/{request.path('token')}?confirmed=1"
+        return await self.bank.answer(request, (await self._view(request)).order, back)
 
     async def certificate(self, request: Request) -> Response:
         """Limited: rendering a PDF costs CPU time."""
@@ -170,13 +153,6 @@ class OrderPage(Struct, frozen=True, kw_only=True):
         response = await self.certificates.answer(record)
         response.headers["Cache-Control"] = "no-store"
         return response
-
-    async def _require_simulated(self, request: Request) -> tuple[Order, ChargeAttempt]:
-        order = (await self._view(request)).order
-        attempt = await self.confirmation.find(order)
-        if order.scope.mode is not Mode.TEST or attempt is None:
-            raise NothingToConfirm
-        return order, attempt
 
     async def _view(self, request: Request) -> _OrderView:
         async with self.database.snapshot() as connection:
@@ -193,7 +169,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
 
     async def _state(self, view: _OrderView) -> str:
         """The script reloads the page when this changes."""
-        is_waiting = await self.confirmation.find(view.order) is not None
+        is_waiting = await self.bank.confirmation.find(view.order) is not None
         owed = "_owed" if view.owed_on else ""
         return "to_confirm" if is_waiting else f"{view.order.status}_{view.order.payment_state}{owed}"
 
@@ -204,7 +180,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
         language = visitor_language(request, order.language)
         wording = LocalWording(language.translator, language.locale)
         form_token, headers = self.guard.issue(request)
-        to_confirm = await self.confirmation.find(order)
+        to_confirm = await self.bank.confirmation.find(order)
         _, decline = wording.translate, view.decline
         return self.renderer.page(
             request,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tonne.channels.public_pages.model import project_path
 from tonne.money.invoices.documents.parties import seller_of
 from tonne.money.receipts.compose import tax_name
 from tonne.money.receipts.expected_completion import Expectation, expected_completion
@@ -33,6 +34,8 @@ class OrderSummary(msgspec.Struct, frozen=True):
     share_url: str | None
     # Its tax documents, for the payer; empty until the first is issued.
     documents: Sequence[OrderDocument] = ()
+    # Names and addresses of pages.
+    projects: Sequence[tuple[str, str]] = ()
 
 
 # The account publishes its certificates, and this one is not in the name of a person who did not agree to that.
@@ -45,6 +48,19 @@ SELECT EXISTS (
     WHERE certificates.account_id = $1 AND certificates.order_id = $2 AND certificates.state = 'valid'
       AND certificates.is_public AND page.enabled AND 'certificates' = ANY (page.sections))
 """
+
+
+LIST_PROJECTS = """
+SELECT DISTINCT projects.name, projects.slug FROM order_projects sold
+JOIN projects ON projects.mode = $3 AND projects.id = sold.project_id
+WHERE sold.account_id = $1 AND sold.order_id = $2 ORDER BY projects.name LIMIT 20
+"""
+
+
+async def list_project_paths(connection: Connection, order: Order) -> list[tuple[str, str]]:
+    """The names of the projects of the order, and the addresses of their pages."""
+    rows = await connection.fetch(LIST_PROJECTS, order.scope.account_id, order.id, order.scope.mode)
+    return [(row["name"], project_path(order.scope.mode, row["slug"])) for row in rows]
 
 
 async def read_order_summary(
@@ -61,6 +77,7 @@ async def read_order_summary(
         await find_withdrawal(connection, order.scope, order.id),
         order.public_certificate_url if is_shown else None,
         await list_order_documents(connection, order),
+        await list_project_paths(connection, order),
     )
 
 
@@ -73,6 +90,7 @@ def summary_values(summary: OrderSummary, wording: LocalWording, settings: Setti
         "order": order,
         "priced": order.priced,
         "tax_name": tax_name(order, wording),
+        "projects": summary.projects,
         "merchant": summary.merchant,
         "expectation": expectation.describe(wording),
         "expected_by": None if expectation.is_late else expectation.by,

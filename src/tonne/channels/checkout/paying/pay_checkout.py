@@ -164,16 +164,20 @@ class PayCheckout(Struct, frozen=True):
         terms = (await self.directory.terms_of(checkout.scope)).at_checkout(tax)
         return terms, await self.catalogues.current(checkout.scope.mode)
 
-    async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str, *, payer: CheckoutPayer) -> None:
-        """Charge a test card. The result is in the order and its charges."""
+    async def pay_by_test_card(self, token: str, shown: ShownOffer, number: str, *, payer: CheckoutPayer) -> bool:
+        """Charge a test card: whether the bank asks for a confirmation. The result is in the order and its charges."""
         checkout = await self._find(token, Mode.TEST)
         basis = await self._price_basis(checkout, payer.buyer)
         card = StoredCard(checkout.id, number)
         payment = await self._start_payment(token, _Form(checkout, shown, payer), card, basis)
-        if payment.attempt is not None and payment.attempt.is_new:
-            result = await self.gateways[payment.attempt.gateway].charge(payment.attempt.request)
-            await self._settle(payment.attempt, result)
+        attempt = payment.attempt
+        to_confirm = attempt is not None and attempt.confirm_until is not None
+        if attempt is not None and attempt.is_new:
+            result = await self.gateways[attempt.gateway].charge(attempt.request)
+            await self._settle(attempt, result)
+            to_confirm = result.kind is ChargeOutcome.AUTHENTICATION_REQUIRED
         self.notifier.notify(*_AFTER_PAYMENT, scope=checkout.scope)
+        return to_confirm
 
     async def open_page(self, token: str, shown: ShownOffer, buyer: Buyer, *, payer: CheckoutPayer) -> str | None:
         """The URL of the gateway's payment page. None if there is nothing left to pay there."""

@@ -23,7 +23,7 @@ from tonne.channels.public_pages.certificates.verdict import (
 from tonne.channels.public_pages.errors import CertificateNotFound, SustainabilityPageNotFound
 from tonne.channels.public_pages.figures import figure_store
 from tonne.channels.public_pages.figures.figure_store import FigurePeriod
-from tonne.channels.public_pages.model import PageSection, SustainabilityPage
+from tonne.channels.public_pages.model import PageSection, SustainabilityPage, project_path
 from tonne.channels.public_pages.store import find_page, shows_certificates
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.db.replica import Reads
@@ -33,10 +33,12 @@ from tonne.platform.http.lists import Paging, list_response
 from tonne.platform.http.route import Request, Response
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.amounts import MassUnit, to_grams
+from tonne.platform.values.context import Mode
 from tonne.platform.values.language import N_
 from tonne.platform.values.paging import parse_cursor, parse_limit
 from tonne.platform.web.caching import ONE_MINUTE
 from tonne.platform.web.render import Renderer, see_other
+from tonne.selling.catalogue.snapshot import Catalogues
 from tonne.supply.certificates import store
 from tonne.supply.certificates.credentials.issue_credential import IssueCredential, RenderCertificate
 from tonne.supply.certificates.pdf import qr_code
@@ -68,12 +70,14 @@ class CertificatePages:
         certificates: RenderCertificate,
         credentials: IssueCredential,
         *,
+        catalogues: Catalogues,
         settings: Settings,
     ) -> None:
         self._database = database
         self._renderer = renderer
         self._certificates = certificates
         self._credentials = credentials
+        self._catalogues = catalogues
         self._lookups = TokenBuckets("verify", settings.verify_per_minute / 60, settings.verify_burst)
 
     @property
@@ -100,8 +104,14 @@ class CertificatePages:
             qr=qr_code(found.record.verification_url),
             shows_replacement=replacement is not None,
             proof=proof,
+            project_paths=await self._project_paths(found.scope.mode),
             **_shown(found),
         )
+
+    async def _project_paths(self, mode: Mode) -> dict[tuple[str, str], str]:
+        """The addresses of the pages of all projects, by registry and the registry's id."""
+        projects = (await self._catalogues.current(mode)).projects.values()
+        return {(each.registry, each.registry_project_id): project_path(mode, each.slug) for each in projects}
 
     async def show_pdf(self, request: Request) -> Response:
         """A public certificate as a PDF.

@@ -5,7 +5,6 @@ from msgspec import Struct
 from tonne.platform.http.route import Request, Response
 from tonne.platform.values.context import Mode
 from tonne.platform.web.render import Renderer
-from tonne.selling.catalogue.model import Bundle
 from tonne.selling.catalogue.pictures.drawings import MIXED
 from tonne.selling.catalogue.pictures.pictures import bundle_picture, drawing_url
 from tonne.selling.catalogue.snapshot import Catalogues
@@ -27,11 +26,5 @@ class LandingPage(Struct, frozen=True):
             "landing.html",
             headers=_FIVE_MINUTES,
             scene=drawing_url(MIXED, "start"),
-            bundles=[(bundle, bundle_picture(bundle), _mechanism(bundle)) for bundle in bundles],
+            bundles=[(bundle, bundle_picture(bundle)) for bundle in bundles],
         )
-
-
-def _mechanism(bundle: Bundle) -> str:
-    """`removal`, `avoidance` or `both`; empty for a bundle without projects."""
-    found = {share.project.mechanism for share in bundle.projects}
-    return "both" if len(found) > 1 else next(iter(found), "")

@@ -22,6 +22,7 @@ TEXTS = {
         "Check a certificate of retired carbon credits by its number or its PDF.",
     ),
     "certificate": ("Certificate of retirement", "Carbon credits retired in a public registry. Anyone can check it."),
+    "project": ("A project behind the credits", "Its story, place, method, registry and what was retired."),
     "offset": ("Retire carbon credits", "Choose what to support, pay, and get a certificate."),
 }
 

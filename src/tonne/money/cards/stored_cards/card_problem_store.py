@@ -56,7 +56,7 @@ SELECT charges.order_id AS id, charges.amount_minor, charges.currency, charges.c
        NULL AS invoice, 1 AS order_count
 FROM charges JOIN orders ON orders.account_id = charges.account_id AND orders.id = charges.order_id
 WHERE charges.account_id = $1 AND charges.status = 'pending' AND charges.outcome = 'authentication_required'
-  AND charges.confirm_until > $2 AND orders.status = 'placed'
+  AND charges.confirm_until > $2 AND orders.status = 'placed' AND orders.offset_link_id IS NULL
 UNION ALL
 SELECT first.id, charge.amount_minor, charge.currency, charge.code, charge.confirm_until, document.reference,
        document.order_count

@@ -9,13 +9,13 @@ from msgspec import Struct
 from tonne.money.cards.charge_store import find_pending
 from tonne.money.cards.charges import settle_charges
 from tonne.money.cards.errors import NothingToConfirm, PayerPageUnavailable
-from tonne.money.cards.gateways.card import CardGateway, ChargeResult, PayerPageFailed, PayerPages
+from tonne.money.cards.gateways.card import CardGateway, ChargeOutcome, ChargeResult, PayerPageFailed, PayerPages
 from tonne.money.cards.gateways.card_simulated import SimulatedCardGateway
 from tonne.money.cards.model import ChargeAttempt, RetrySchedule
 from tonne.platform.db.database import Connection, Database
 from tonne.platform.events.notification import Notifier, WorkKind
 from tonne.platform.settings.settings import Settings
-from tonne.platform.values.context import Clock, Mode
+from tonne.platform.values.context import Clock, Mode, replace
 from tonne.selling.orders.model import Order, OrderStatus, PaymentState
 from tonne.selling.orders.queue import charges_in
 
@@ -72,12 +72,20 @@ class ConfirmCharge(Struct, frozen=True):
             await self._settle(attempt, await gateway.look_up(attempt.request))
 
     async def answer_simulated_bank(self, order: Order, *, succeeds: bool) -> None:
-        """Test mode: what the payer chose at the simulated bank."""
-        attempt = await self._require(order)
-        if attempt.request.mode is not Mode.TEST:
-            raise NothingToConfirm
+        """What the payer chose. At a checkout, one who declines can enter another card: the charge ends."""
+        attempt = await self.require_simulated(order)
         gateway = SimulatedCardGateway(self.database)
-        await self._settle(attempt, await gateway.authenticate(attempt.request, succeeds=succeeds))
+        result = await gateway.authenticate(attempt.request, succeeds=succeeds)
+        if order.is_paid_at_checkout and result.kind is ChargeOutcome.AUTHENTICATION_REQUIRED:
+            ended = await gateway.cancel(attempt.request)
+            result = replace(ended, code=result.code) if ended.kind is ChargeOutcome.REFUSED else ended
+        await self._settle(attempt, result)
+
+    async def require_simulated(self, order: Order) -> ChargeAttempt:
+        """Test mode: the charge that the payer confirms at the simulated bank."""
+        if order.scope.mode is not Mode.TEST:
+            raise NothingToConfirm
+        return await self._require(order)
 
     async def _require(self, order: Order) -> ChargeAttempt:
         attempt = await self.find(order)

@@ -91,7 +91,7 @@ async def settle_invoice_charge(
     await lock_keys(tx, [*(each.key for each in await find_order_keys_any_account(tx, ids)), *waiting])
     found = await store.find_invoices_any_account(tx, ids)
     is_wanted = any(invoice.status is InvoiceStatus.OPEN for invoice in found)
-    update = decide_charge(attempt, result, is_wanted=is_wanted, can_confirm=True, now=now, schedule=schedule)
+    update = decide_charge(attempt, result, is_wanted=is_wanted, now=now, schedule=schedule)
     settled = await charge_store.settle_charges(tx, [update])
     if update.id not in settled:
         return

@@ -1,12 +1,16 @@
-// Times in the zone of the browser, and the menu on narrow screens. The page works without this script.
+// Times in the reader's zone and format, also of rows that other scripts load, and the menu on narrow screens.
+// The page works without this script.
 "use strict";
 
-for (const element of document.querySelectorAll("time[datetime]")) {
-  const at = new Date(element.dateTime);
-  element.title = element.textContent;
-  const timeStyle = element.closest("[data-seconds]") ? "medium" : "short";
-  element.textContent = at.toLocaleString(document.documentElement.lang, { dateStyle: "medium", timeStyle });
-}
+const showTimes = (root) => {
+  for (const element of root.querySelectorAll("time[datetime]")) {
+    const timeStyle = element.closest("[data-seconds]") ? "medium" : "short";
+    const at = new Date(element.dateTime);
+    element.title = element.textContent;
+    element.textContent = at.toLocaleString(document.documentElement.dataset.locale, { dateStyle: "medium", timeStyle });
+  }
+};
+showTimes(document);
 
 const button = document.querySelector("button.menu");
 const menu = document.getElementById("menu");

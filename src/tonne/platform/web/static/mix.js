@@ -11,7 +11,7 @@ for (const mix of document.querySelectorAll("[data-mix]")) {
     sum.hidden = !inputs.some((input) => input.value.trim());
     const off = 10000 - whole;
     sum.classList.toggle("off", off !== 0);
-    const percent = (value) => (value / 100).toLocaleString(document.documentElement.lang);
+    const percent = (value) => (value / 100).toLocaleString(document.documentElement.dataset.locale);
     if (Number.isNaN(whole)) sum.textContent = "A share is not a number";
     else if (off === 0) sum.textContent = "Adds up to 100 %";
     else sum.textContent = off > 0 ? `${percent(off)} % left` : `${percent(-off)} % too much`;

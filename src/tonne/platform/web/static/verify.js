@@ -83,7 +83,7 @@
     const found = part(`text-${text}`) || part("text-malformed");
     for (const slot of found.querySelectorAll("[data-value]")) {
       const value = values[slot.dataset.value];
-      slot.textContent = typeof value === "number" ? value.toLocaleString(document.documentElement.lang) : value;
+      slot.textContent = typeof value === "number" ? value.toLocaleString(document.documentElement.dataset.locale) : value;
     }
     return found;
   };

@@ -297,6 +297,15 @@ CREATE TABLE consent_texts (
     created_at  timestamptz NOT NULL
 );
 
+-- Buyers who ask for the links of their orders, also with unknown addresses. Removed an hour after the answer.
+CREATE TABLE order_requests (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    email        text NOT NULL,
+    language     text NOT NULL,
+    created_at   timestamptz NOT NULL,
+    answered_at  timestamptz
+);
+
 -- How often the pages of an offset link were opened, how many checkouts were begun, and what was paid, by day (UTC).
 -- Nothing about the people who did it. Counts are appended to `offset_link_deltas`, so that no page and no payment
 -- updates a shared row; a worker moves them to `offset_link_days`. Both are always read together.
