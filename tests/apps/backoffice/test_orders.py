@@ -16,7 +16,7 @@ from tonne.apps.wiring.app import Services
 from tonne.selling.users.model import User
 
 BASE = "/operator/test"
-ROW = re.compile(r'<a href="[^"]*/orders/(ord_\w+)"><code>')
+ROW = re.compile(r'<a href="[^"]*/orders/(ord_\w+)"><bdi>')
 
 
 @pytest.fixture
