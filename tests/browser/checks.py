@@ -36,6 +36,29 @@ STICKING_OUT = """() => {
 }"""
 
 
+# Columns of a list that one would have to scroll to, and words of it that are broken. Ids and addresses may be.
+CUT_LISTS = """() => {
+  const found = [];
+  for (const box of document.querySelectorAll(".scroll:has(table.stacked)"))
+    if (box.scrollWidth > box.clientWidth + 1) found.push(`a column is cut off: ${box.textContent.trim().slice(0, 40)}`);
+  for (const cell of document.querySelectorAll("table.stacked :is(th, td)")) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const text = texts.currentNode;
+      if (text.parentElement.closest("code, .id, .wrap")) continue;
+      for (const word of text.data.matchAll(/(?<!\\S)[\\p{L}\\p{N}.,]{2,24}(?!\\S)/gu)) {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
+        if (lines.size > 1) found.push(`a word is broken: ${word[0]}`);
+      }
+    }
+  }
+  return found;
+}"""
+
+
 # Bytes of the page and its files, without images.
 WEIGHT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
   .filter((entry) => entry.initiatorType !== "img")
@@ -56,7 +79,7 @@ async def assert_no_overflow(page: Page) -> None:
     before = page.viewport_size
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 900})
-        found = await page.evaluate(STICKING_OUT)
+        found = [*await page.evaluate(STICKING_OUT), *await page.evaluate(CUT_LISTS)]
         assert not found, f"{page.url} at {width} pixels: {found}"
     if before is not None:
         await page.set_viewport_size(before)

@@ -17,7 +17,7 @@ from tonne.selling.orders.model import HoldReason
 from tonne.selling.users.model import User
 
 BASE = "/operator/test"
-ROW = re.compile(r'<a href="[^"]*/orders/(ord_\w+)"><code>')
+ROW = re.compile(r'<a href="[^"]*/orders/(ord_\w+)"><bdi>')
 
 
 @pytest.fixture

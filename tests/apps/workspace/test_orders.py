@@ -24,7 +24,7 @@ from tonne.selling.users.model import Role
 
 MakePerson = Callable[[], Person]
 ANN = "ann@ours.test"
-ROW = re.compile(r'<a href="[^"]*/orders/(ord_\w+)"><code>')
+ROW = re.compile(r'<a href="[^"]*/orders/(ord_\w+)"><bdi>')
 FAULT = re.compile(r'<p class="notice bad"[^>]*>([^<]+)')
 LAST_ENTRY = "SELECT actor, action, subject_id FROM audit_log ORDER BY id DESC LIMIT 1"
 

@@ -30,6 +30,7 @@ from tonne.platform.http.route import Response, Route
 from tonne.platform.values.context import Scope, is_id
 from tonne.platform.values.paging import START, CursorInvalid, Position, make_cursor, parse_cursor
 from tonne.platform.web.render import see_other
+from tonne.selling.accounts.directory import find_names
 from tonne.selling.accounts.keys.store import list_mode_keys
 from tonne.selling.users.model import Right
 
@@ -225,10 +226,13 @@ class EventsPage(DashboardPage, frozen=True):
                 oldest_first=False,
                 limit=EVENTS + 1,
             )
+            events = [_decode(event_payload(row["head"], row["document"])) for row in rows[:EVENTS]]
+            names = await find_names(connection, viewer.organisation_id, [event.account_id for event in events])
         return self.layout.page(
             viewer,
             "events.html",
-            events=[_decode(event_payload(row["head"], row["document"])) for row in rows[:EVENTS]],
+            events=events,
+            names=names,
             types=[each.value for each in EventType if each is not EventType.WEBHOOK_TEST],
             event_type=event_type or "",
             account_id=account_id or "",
