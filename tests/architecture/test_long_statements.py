@@ -26,7 +26,7 @@ GROWING = {
     *("log_entries", "log_statements", "log_tiles", "mails", "offset_link_deltas", "order_deltas", "order_lines"),
     *("order_links", "order_mails", "order_projects", "orders", "parcels", "quotes", "refunds", "replaced_shares"),
     *("card_invoices", "einvoice_deliveries", "order_buyers", "order_reductions", "tax_document_files"),
-    *("simulated_retirements",),
+    *("registry_instructions", "simulated_retirements"),
     *("shares", "simulated_charges", "simulated_disputes", "simulated_refunds", "tax_documents"),
     *("transfer_assignments", "transfer_resolutions", "transfer_returns", "webhook_attempts"),
 }
@@ -245,6 +245,8 @@ BOUNDED = {
     "selling/users/approvals.py FIND_LIMIT_CHANGERS": "the entries of one organisation and one day, by an index",
     "supply/certificates/credentials/status_store.py READ_STATUSES": "the certificates of one status list",
     "supply/certificates/credentials/status_store.py HAS_STATEMENTS": "EXISTS over a range of the primary key",
+    "money/accounting/reports/oss_report.py LIST_CURRENCIES": _OF_A_MONTH,
+    "supply/registries/account_store.py READ_BOOKS": "the requests of a lot that were closed lately, by an index",
     "supply/registries/simulated_store.py LIST_MOVEMENTS": "the simulated registries, in test mode",
     "supply/retirements/confirmations/retirement_pages.py READ_USED": "the addresses of one import, by an index",
     "supply/stock/lots/lot_store.py READ_RETIRED": _OF_A_LOT,

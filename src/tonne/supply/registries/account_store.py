@@ -191,7 +191,7 @@ SELECT account.id, account.mode, account.adapter, account.looked_at, account.com
        account.problem, account.stopped_at, account.expires_on,
        account.here_grams, account.there_grams,
        (SELECT count(*) FROM registry_instructions busy
-        WHERE busy.registry_account = account.id AND busy.closed_at IS NULL) AS open_requests,
+        WHERE busy.registry_account = account.id AND busy.state IN ('recorded', 'asked', 'pending')) AS open_requests,
        (SELECT min(sent_at) FROM registry_instructions busy
         WHERE busy.registry_account = account.id AND busy.state IN ('asked', 'pending')) AS asked_since,
        (SELECT coalesce(sum(abs(drift.units) * drift.unit_grams), 0)::bigint FROM registry_drifts drift

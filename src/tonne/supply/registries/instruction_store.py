@@ -207,7 +207,8 @@ LIST_OPEN = f"""
 SELECT {_COLUMNS}, registry_instructions.unit_count, registry_instructions.recorded_at, registry_instructions.problem,
        registry_instructions.next_attempt_at, registry_instructions.closed_at
 FROM registry_instructions
-WHERE ($1::text IS NULL OR id = $1) AND (closed_at IS NULL OR id = $1) AND ($2::mode IS NULL OR mode = $2)
+WHERE id IN (SELECT id FROM registry_instructions WHERE next_attempt_at IS NOT NULL AND $1::text IS NULL
+             UNION ALL SELECT $1) AND ($2::mode IS NULL OR mode = $2)
 ORDER BY recorded_at LIMIT 1000
 """  # noqa: S608 - a constant
 

@@ -43,7 +43,7 @@ async def find(connection: Connection, request_id: str) -> StoredSettlement | No
 
 LIST_WAITING = f"""
 SELECT {_STORED} FROM registry_instructions
-WHERE mode = $1 AND settlement IS NOT NULL AND closed_at IS NULL ORDER BY settlement_at, id LIMIT 200
+WHERE mode = $1 AND settlement IS NOT NULL AND next_attempt_at IS NOT NULL ORDER BY settlement_at, id LIMIT 200
 """  # noqa: S608 - a constant
 
 

@@ -589,7 +589,9 @@ CREATE TABLE registry_instructions (
 CREATE UNIQUE INDEX registry_instructions_open ON registry_instructions (registry_account, holding_id)
     WHERE state IN ('recorded', 'asked', 'pending');
 CREATE INDEX registry_instructions_due ON registry_instructions (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX registry_instructions_of_lot ON registry_instructions (mode, lot_id, recorded_at);
+CREATE INDEX registry_instructions_of_lot ON registry_instructions (mode, lot_id, closed_at);
+CREATE INDEX registry_instructions_settled ON registry_instructions (mode, settlement_at, id)
+    WHERE settlement IS NOT NULL AND next_attempt_at IS NOT NULL;
 -- With the mode, so that no test retirement is booked for live credits.
 ALTER TABLE parcels ADD FOREIGN KEY (instruction_id, mode) REFERENCES registry_instructions (id, mode);
 
