@@ -16,7 +16,8 @@ WATCHED_S = 6.0
 MAX_FAILURES = 10
 ORDERS_MEANWHILE = 60
 FAIL = "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'poisoned'; END $$"
-STOP_FAILING = "DROP FUNCTION fail CASCADE"
+# To drop the triggers would need locks of their tables, in another order than the jobs take them.
+STOP_FAILING = "CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$"
 
 
 @scenario("failing-job", settings=FAST)
