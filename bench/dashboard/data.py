@@ -147,6 +147,13 @@ OF_ALL = (
     INSERT INTO api_requests (slot, organisation_id, mode, at, request_id, key_id, method, route, status, duration_us)
     VALUES (0, $1, $2::text::mode, now(), 'req_bench', 'key_bench', 'GET', '/v1/orders', 200, 1)
     """,
+    "INSERT INTO registry_accounts (id, mode, adapter) SELECT 'bench', $2::text::mode, 'isometric' WHERE $1 <> ''",
+    """
+    INSERT INTO registry_instructions (mode, id, registry_account, lot_id, holding_id, units, unit_count, beneficiary,
+                                       reference, state, recorded_at, closed_at)
+    SELECT mode, 'rin_bench', 'bench', id, 'bench', '1', 1, 'Bench', 'bench', 'declined', now(), now()
+    FROM lots WHERE $1 <> '' AND mode = $2::text::mode LIMIT 1
+    """,
 )
 
 

@@ -68,6 +68,9 @@ SPECIAL_SAMPLES = {
         SELECT id FROM accounts WHERE organisation_id = $1 AND mode = $2::text::mode AND kind = 'client_account' LIMIT 1
         """,
     ("/orders/{order_id}/cancel", "order_id"): _ORDER.format(condition="status = 'placed'"),
+    ("/registries/requests/{request_id}", "request_id"): """
+        SELECT id FROM registry_instructions WHERE $1 <> '' AND mode = $2::text::mode LIMIT 1
+        """,
     ("/webhooks/{webhook_id}/skip", "event_id"): """
         SELECT events.id FROM webhook_parked parked JOIN events USING (organisation_id, position)
         WHERE organisation_id = $1 AND events.mode = $2::text::mode LIMIT 1
