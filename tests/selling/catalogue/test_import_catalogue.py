@@ -121,14 +121,6 @@ async def test_the_demo_catalogue_offers_what_the_documentation_says(db: Databas
     assert all(row["serial"].startswith("TEST-LIVE-") for row in blocks)
 
 
-async def test_live_lots_with_made_up_serials_are_for_demos(db: Database) -> None:
-    with pytest.raises(SheetInvalid) as raised:
-        async with db.transaction() as tx:
-            await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(NOW))
-    assert {error.column for error in raised.value.errors} == {"serial"}
-    assert "is made up, and no serial of" in raised.value.errors[0].message
-
-
 async def test_one_error_prevents_the_import_and_all_are_reported_in_order(db: Database) -> None:
     await import_basics(db)
     report = await refused(

@@ -11,6 +11,7 @@ from tests.support.command import Operator
 from tests.support.rounds import IS_LONG
 from tonne.platform.values.context import Mode, replace
 from tonne.selling.catalogue.imports.plan import FileKind
+from tonne.supply.registries import simulated_store
 from tonne.supply.registries.account_store import LotBooks
 from tonne.supply.registries.compare_books import compare, expected_balance
 from tonne.supply.registries.gateway import Answer, Holding, Instruction, NotRead
@@ -342,3 +343,23 @@ async def test_metrics_say_what_is_late(trial: Shop, unit: int, monkeypatch: pyt
     await trial.services.check_registries.run_once()
     assert shown(trial)["last_look_seconds"] == float("inf")
     assert await trial.fetchval("SELECT DISTINCT problem FROM registry_accounts") == "The token has expired."
+
+
+async def test_a_look_does_not_deposit_what_is_retired_at_the_same_time(trial: Shop, unit: int) -> None:
+    """Found by the kill test: the simulated registry then had units that it had retired."""
+    account, lot = "sim-key" if unit == TONNE else "sim-holding", await trial.fetchval("SELECT max(id) FROM lots")
+    async with trial.database.transaction() as tx:
+        await simulated_store.deposit(tx, account, lot)
+        looking = asyncio.create_task(trial.database.commit(simulated_store.deposit, account, None))
+        await trial.until_waiting_for_lock()
+        await simulated_store.use(tx, account, lot, ((101, 101),), splits=False)
+        await tx.execute(
+            "INSERT INTO simulated_retirements SELECT $1, 'rin_1', 'T-1', $2, '{[101,101]}', 'Ada', 'retired', NULL, "
+            "NULL, NULL, $3::timestamptz",
+            account,
+            lot,
+            trial.clock.now,
+        )
+    await looking
+    active = await trial.fetchval("SELECT lower(active) FROM simulated_holdings WHERE id = $1", lot)
+    assert active == 102

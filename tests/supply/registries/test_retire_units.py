@@ -15,7 +15,7 @@ from tonne.platform.values.context import Mode, Scope
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.selling.orders.errors import TransitionInvalid
 from tonne.selling.orders.model import Beneficiary, BeneficiaryKind, Order
-from tonne.supply.registries import instruction_store, simulated_store
+from tonne.supply.registries import instruction_store
 from tonne.supply.registries.gateway import Instruction, Outcome, Repeat
 from tonne.supply.registries.retire_units import LEASE
 from tonne.supply.registries.rules import RESEND_AFTER
@@ -383,23 +383,3 @@ async def test_a_retirement_does_not_read_the_retired_parcels_of_its_lot(trial: 
         await tx.execute("SET LOCAL enable_seqscan = off")
         plan = await tx.fetch(f"EXPLAIN {LOCK_PARCELS}", "test", ["par_a"], *vintage, [], [], [])
     assert "parcels_unretired" in "\n".join(line[0] for line in plan)
-
-
-async def test_a_look_does_not_deposit_what_is_retired_at_the_same_time(trial: Shop, unit: int) -> None:
-    """Found by the kill test: the simulated registry then had units that it had retired."""
-    account, lot = "sim-key" if unit == TONNE else "sim-holding", await trial.fetchval("SELECT max(id) FROM lots")
-    async with trial.database.transaction() as tx:
-        await simulated_store.deposit(tx, account, lot)
-        looking = asyncio.create_task(trial.database.commit(simulated_store.deposit, account, None))
-        await trial.until_waiting_for_lock()
-        await simulated_store.use(tx, account, lot, ((101, 101),), splits=False)
-        await tx.execute(
-            "INSERT INTO simulated_retirements SELECT $1, 'rin_1', 'T-1', $2, '{[101,101]}', 'Ada', 'retired', NULL, "
-            "NULL, NULL, $3::timestamptz",
-            account,
-            lot,
-            trial.clock.now,
-        )
-    await looking
-    active = await trial.fetchval("SELECT lower(active) FROM simulated_holdings WHERE id = $1", lot)
-    assert active == 102

@@ -9,10 +9,14 @@ import asyncpg
 import pytest
 
 from tests.supply.retirements.shop import KILOGRAM, TONNE, Shop
+from tests.support.clock import MARCH
 from tests.support.command import Operator
 from tests.support.world import TESTER
+from tonne.platform.db.database import Database
 from tonne.platform.documents.sheets.columns import SheetInvalid
 from tonne.platform.documents.sheets.read_sheet import SheetFile
+from tonne.platform.values.context import Mode
+from tonne.selling.catalogue.demo import demo_files
 from tonne.selling.catalogue.imports.import_catalogue import ImportReport
 from tonne.selling.catalogue.imports.plan import FileKind
 from tonne.supply.stock.lots.import_lots import import_files
@@ -368,3 +372,11 @@ async def test_credits_that_are_not_issued_are_no_lots_and_mixed_with_none(shop:
     await import_lots(shop, lot(registry_project_id="F", serial_block="F"))
     with pytest.raises(SheetInvalid, match="column offset_delivery: the project has lots"):
         await deliver("pre_purchase")
+
+
+async def test_live_lots_with_made_up_serials_are_for_demos(db: Database) -> None:
+    with pytest.raises(SheetInvalid) as raised:
+        async with db.transaction() as tx:
+            await import_files(tx, Mode.LIVE, demo_files(Mode.LIVE), currency="EUR", by=TESTER.at(MARCH))
+    assert {error.column for error in raised.value.errors} == {"serial"}
+    assert "is made up, and no serial of" in raised.value.errors[0].message

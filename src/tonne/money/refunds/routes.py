@@ -27,21 +27,14 @@ def refund_routes(endpoints: RefundEndpoints, read_order: Endpoint) -> list[Rout
     refunding = (OrderNotFound, RefundNotAllowed, RefundAmountInvalid, RefundExceedsPaid, NothingToRefund)
     shows = {"status": OrderStatus.CANCELLED, "cancellation_reason": CancellationReason.REQUESTED_BY_CLIENT}
     body: dict[str, Any] = {"body": CancelIn, "body_required": False, "shows": shows}
+    once = {**body, "creates": Creation(read=read_order, parameter="order_id")}
     disputed = {
         "status": OrderStatus.PAID,
         "payment_method": PaymentMethod.CARD,
         "payment_state": PaymentState.DISPUTED,
     }
     return [
-        order(
-            f"POST {one}/cancel",
-            endpoints.cancel_order,
-            OrderOut,
-            *cancelling,
-            operation_id="cancelOrder",
-            creates=Creation(read=read_order, parameter="order_id"),
-            **body,
-        ),
+        order(f"POST {one}/cancel", endpoints.cancel_order, OrderOut, *cancelling, operation_id="cancelOrder", **once),
         helper(
             f"POST {helped}/cancel",
             endpoints.cancel_test_order,
@@ -62,7 +55,7 @@ def refund_routes(endpoints: RefundEndpoints, read_order: Endpoint) -> list[Rout
             operation_id="reduceOrder",
             shows={"status": OrderStatus.PAID},
             body=ReduceIn,
-            creates=Creation(read=read_order, parameter="order_id"),
+            creates=once["creates"],
         ),
         order(
             f"POST {one}/refunds",

@@ -10,12 +10,6 @@ from tonne_verify.serials.spelling import REGISTRY_IDS
 # Retirements at a sandbox, or at a server of our own, are none.
 _SANDBOX = r"//[^/]*(sandbox|uat)"
 _THIS_MACHINE = r"//(localhost|127\.|\[::1\])"
-FIND_ADDRESSES = """
-SELECT format('%s at %s', account.id, used.address) AS "where"
-FROM registry_accounts account JOIN (VALUES ('isometric', $1), ('puro', $2)) AS used (adapter, address)
-     USING (adapter)
-WHERE account.mode = 'live' AND used.address ~* $3 ORDER BY 1
-"""
 STATEMENT_DAYS = 7
 
 
@@ -28,26 +22,38 @@ def _registry_names(_: Settings, now: datetime) -> tuple[object, ...]:
     return now - timedelta(days=STATEMENT_DAYS), list(REGISTRY_IDS), list(REGISTRY_IDS.values())
 
 
+def _find_addresses(pattern: str, name: str, meaning: str, remedy: str, *, is_broken: bool = False) -> WaitingCheck:
+    return WaitingCheck(
+        name,
+        meaning,
+        f"Set TONNE_ISOMETRIC_API_BASE or TONNE_PURO_API_BASE to the registry's own address, and restart.{remedy}",
+        """
+        SELECT format('%s at %s', account.id, used.address) AS "where"
+        FROM registry_accounts account JOIN (VALUES ('isometric', $1), ('puro', $2)) AS used (adapter, address)
+             USING (adapter)
+        WHERE account.mode = 'live' AND used.address ~* $3 ORDER BY 1
+        """,
+        partial(_addresses, pattern),
+        topic=Topic.REGISTRIES,
+        is_broken=is_broken,
+    )
+
+
 WAITING = (
-    WaitingCheck(
+    _find_addresses(
+        _THIS_MACHINE,
         "no registry of live credits is on this machine",
         "An account that retires live credits is at a server on this machine, which is no registry: nothing is "
         "retired, but certificates say so.",
-        "Set TONNE_ISOMETRIC_API_BASE or TONNE_PURO_API_BASE to the registry's own address, and restart.",
-        FIND_ADDRESSES,
-        partial(_addresses, _THIS_MACHINE),
-        topic=Topic.REGISTRIES,
+        "",
         is_broken=True,
     ),
-    WaitingCheck(
+    _find_addresses(
+        _SANDBOX,
         "live credits are retired at the registry itself",
         "An account that retires live credits is at the test environment of its registry: nothing is retired, but "
         "certificates say so.",
-        "Set TONNE_ISOMETRIC_API_BASE or TONNE_PURO_API_BASE to the registry's own address, and restart. Use another "
-        "installation to try a sandbox.",
-        FIND_ADDRESSES,
-        partial(_addresses, _SANDBOX),
-        topic=Topic.REGISTRIES,
+        " Use another installation to try a sandbox.",
     ),
     WaitingCheck(
         "registries serve the requests to retire live credits",

@@ -197,14 +197,15 @@ class RegistriesPage(ConfirmedPage, frozen=True):
         file = read_upload(viewer.request, form, "statement", "tonne registry upload")
         if file is None or form.faults:
             return await self.show(viewer, form)
-        sizes = await self.database.run(read_unit_sizes, name)
+        async with self.database.transaction() as tx:
+            await lift_limits(tx)
+            sizes = await read_unit_sizes(tx, name)
         try:
             active = await in_turn(read_statement, file, name, form.value("column") or None, sizes=sizes)
         except SheetInvalid as error:
             form.fail("statement", " ".join(str(each) for each in error.errors[:ERRORS_SHOWN]))
             return await self.show(viewer, form)
         async with self.database.transaction() as tx:
-            # All parcels of the lots are added up.
             await lift_limits(tx)
             compared = await compare_statement(tx, name, active, day)
             differing = [each for each in compared.seen if each.lot_id is not None]

@@ -34,7 +34,7 @@ from tonne.supply.stock.lots.check_serials import Disagreement, read_units
 from tonne.supply.stock.lots.freeze_facts import refresh_facts, set_lot_facts
 from tonne.supply.stock.lots.lot_case_store import wake_resupply
 from tonne.supply.stock.lots.lot_facts import LotFacts
-from tonne.supply.stock.lots.lot_store import has_demo_lots_any_account
+from tonne.supply.stock.lots.lot_store import has_demo_lots
 from tonne.supply.stock.lots.lots import (
     LotRow,
     LotUnits,
@@ -208,7 +208,7 @@ async def import_files(
     head, catalogue = await begin_import(tx, mode, files, currency=currency, max_rate_change=max_rate_change)
     await _lock_members(tx, mode, catalogue)
     project_errors = [*await check_granularity(tx, mode, catalogue), *await check_issued(tx, mode, catalogue)]
-    is_demo = is_demo or await has_demo_lots_any_account(tx)
+    is_demo = is_demo or await has_demo_lots(tx)
     lots = await _plan_lots(tx, mode, files.get(FileKind.LOTS), catalogue, latest_day(by.at), is_demo=is_demo)
     errors = [*catalogue.errors, *project_errors, *lots.errors]
     if errors:

@@ -246,6 +246,6 @@ async def mark_invalid(tx: Connection, lot: ListedLot, *, reason: str, by: By) -
 HAS_DEMO_LOTS = "SELECT EXISTS (SELECT FROM lots WHERE mode = 'live' AND serial LIKE 'TEST-LIVE-%')"
 
 
-async def has_demo_lots_any_account(connection: Connection) -> bool:
+async def has_demo_lots(connection: Connection) -> bool:
     """Whether live lots have serials that were made up for a demo."""
     return bool(await connection.fetchval(HAS_DEMO_LOTS))
