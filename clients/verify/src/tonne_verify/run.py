@@ -71,8 +71,9 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
         return ExitCode.UNREADABLE
     trust = Trust(issuer, policy, options.online, timedelta(hours=options.max_delay_hours))
     reports = [_verify(name, read, trust) for path in files for name, read in list_files(path)]
-    for report in reports if state is not None else ():
-        check_seen(report, state)
+    if state is not None:
+        for report in reports:
+            check_seen(report, state)
     together = _compare(reports, policy)
     failed = _write_page(reports, together, trust, options)
     if together is not None:
