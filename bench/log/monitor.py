@@ -35,7 +35,8 @@ def monitor(pace: LogPace) -> list[Result]:
         elapsed_s = time.monotonic() - started
     report, memory_kib = json.loads(found.stdout)
     sentences = [each["sentence"] for each in report["checks"]]
-    if report["exit_code"] != 1 or len(sentences) != 1 or "par_49_0 " not in sentences[0]:
+    # Files alone accuse nobody: the exit code is 3.
+    if report["exit_code"] != 3 or len(sentences) != 1 or "par_49_0 " not in sentences[0]:
         raise NotMeasured(f"The double sale was not found: {report}")
     return [
         Result("log_monitor_memory", memory_kib / 1024, "MiB", 1024, Goal(1.0, at_most=True)),

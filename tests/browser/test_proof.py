@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.async_api import Page
 
 from tests.browser.visit import Visit
+from tests.verify.dishonest_pdf import Pdf
 from tests.verify.dishonest_seller import tell
 from tests.verify.lies import lies
 from tonne.platform.web.render import asset_url
@@ -156,9 +157,10 @@ NEEDED = {"signed": {"credential"}, "logged": {"log", "facts"}, "cosigned": {"wi
 
 async def test_the_page_never_says_more_than_the_command_without_a_policy(visit: Visit) -> None:
     page = await visit("/verify")
-    told = 0
+    count = 0
     for name, lie in lies().items():
-        texts = [json.dumps(each) for files in (lie.files, lie.twin) for each in tell(files) if "data" not in each]
+        told = [[each for each in files if not isinstance(each, Pdf)] for files in (lie.files, lie.twin)]
+        texts = [json.dumps(each) for files in told for each in tell(files) if "data" not in each]
         shown = await page.evaluate(SUMMARISE, [asset_url("proof.js"), texts, lie.issuer])
         for text, lines in zip(texts, shown, strict=True):
             report = verify_file("credential.json", text.encode(), Issuer.parse(json.dumps(lie.issuer)))
@@ -169,8 +171,8 @@ async def test_the_page_never_says_more_than_the_command_without_a_policy(visit:
             )
             for line, verdict in lines.items():
                 assert verdict != "holds" or holding >= NEEDED[line], (name, line, report.lines())
-            told += sum(verdict == "holds" for verdict in lines.values())
-    assert told > 50, "honest certificates are signed and logged"
+            count += sum(verdict == "holds" for verdict in lines.values())
+    assert count > 50, "honest certificates are signed and logged"
 
 
 async def test_what_the_python_package_makes_is_accepted(visit: Visit) -> None:

@@ -291,9 +291,9 @@ class Listed:
     made: tuple[Certificate, ...]
 
 
-def tell(files: Sequence[Certificate | Listed]) -> list[Json]:
+def tell(files: Sequence[Certificate | Listed], logs: Logs | None = None) -> list[Json]:
     """The files, as he hands them out together: their entries are in one log, unless he has several."""
-    logs = Logs()
+    logs = logs or Logs()
     return [credential(each, logs) if isinstance(each, Certificate) else page(each, logs) for each in files]
 
 

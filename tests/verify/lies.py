@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.verify.dishonest_pdf import Pdf, issuer_with_pdf, pdf_of
 from tests.verify.dishonest_seller import (
     SERIAL,
     Certificate,
     Json,
     Listed,
+    Logs,
     Retirement,
     issuer_file,
     policy,
@@ -30,8 +32,8 @@ class Lie:
 
     code: int
     sentence: str
-    files: Sequence[Certificate | Listed]
-    twin: Sequence[Certificate | Listed]
+    files: Sequence[Certificate | Listed | Pdf]
+    twin: Sequence[Certificate | Listed | Pdf]
     issuer: Json = field(default_factory=issuer_file)
 
 
@@ -56,6 +58,7 @@ def lies() -> dict[str, Lie]:
         **lies_about_statements(),
         **lies_about_names(),
         **lies_of_several_files(),
+        **lies_of_pdfs(),
     }
 
 
@@ -339,16 +342,50 @@ def lies_of_several_files() -> dict[str, Lie]:
     }
 
 
+def lies_of_pdfs() -> dict[str, Lie]:
+    twin = [Pdf(HONEST)]
+    return {
+        "pdf_page_replaced": Lie(1, "Something was added to the PDF", [Pdf(HONEST, "page replaced")], twin),
+        "pdf_attachment_replaced": Lie(1, "Something was added to the PDF", [Pdf(HONEST, "attachment replaced")], twin),
+        "pdf_signed_by_somebody": Lie(
+            1, "with a key that the issuer file does not list", [Pdf(HONEST, "signed by somebody")], twin
+        ),
+        "pdf_proof_of_another": Lie(
+            1, "is not the proof in the credential", [Pdf(HONEST, "proof of another")], [Pdf(OTHER), *twin]
+        ),
+        "pdf_stamped_late": Lie(3, "Its signature is dated", [Pdf(HONEST, "stamped late")], twin),
+        "pdf_of_another_name": Lie(
+            1,
+            "`beneficiary` is 'Zebra Inc' in the credential",
+            [Pdf(changed(HONEST, contradiction=(("beneficiary", "Zebra Inc"),)))],
+            twin,
+        ),
+        "pdf_and_file_of_one_retirement": Lie(
+            1,
+            "a tonne is counted twice",
+            [Pdf(HONEST), changed(OTHER, retirements=HONEST.retirements)],
+            [Pdf(HONEST), HONEST, OTHER],
+        ),
+    }
+
+
 def write(folder: Path) -> None:
     found = {}
     (folder / "policy").write_text(policy())
     for name, lie in lies().items():
         (folder / name).mkdir(parents=True)
-        (folder / name / "issuer.json").write_text(json.dumps(lie.issuer))
-        for kind, files in (("lie", lie.files), ("twin", lie.twin)):
+        files = [*lie.files, *lie.twin]
+        issuer = issuer_with_pdf(lie.issuer) if any(isinstance(each, Pdf) for each in files) else lie.issuer
+        (folder / name / "issuer.json").write_text(json.dumps(issuer))
+        for kind, told in (("lie", lie.files), ("twin", lie.twin)):
             (folder / name / kind).mkdir()
-            for index, document in enumerate(tell(files)):
-                (folder / name / kind / f"{index}.json").write_text(json.dumps(document))
+            logs = Logs()
+            for index, each in enumerate(told):
+                path = folder / name / kind / str(index)
+                if isinstance(each, Pdf):
+                    path.with_suffix(".pdf").write_bytes(pdf_of(each, logs))
+                else:
+                    path.with_suffix(".json").write_text(json.dumps(tell([each], logs)[0]))
         found[name] = {"code": lie.code, "sentence": lie.sentence}
     (folder / "lies.json").write_text(json.dumps(found))
 

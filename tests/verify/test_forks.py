@@ -11,10 +11,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.verify import dishonest_seller
 from tests.verify.dishonest_seller import Retirement, tell
 from tests.verify.lies import HONEST, OTHER, changed
+from tests.verify.seller import COSIGNED_AT, NAMES, NUMBER, certificate_facts, make_opening, retirement_facts
+from tests.verify.test_merkle import make_tiles, naive_root
 from tests.verify.test_monitor import Website, some_entries, website
 from tonne_verify.base64_strict import encode_base64
 from tonne_verify.cli import main
+from tonne_verify.merkle import leaf_hash
 from tonne_verify.notes import Checkpoint, NoteKey, split_note
+from tonne_verify.proofs import TlogProof
+from tonne_verify.tiles import inclusion_plan
 
 __all__ = ["website"]
 
@@ -165,3 +170,67 @@ def test_files_of_two_histories_are_kept_as_evidence(tmp_path: Path, capsys: pyt
         {**evidence, "entries": 1},
     ):
         assert run(false)[0] == 2
+
+
+def test_a_file_is_compared_with_what_an_auditor_saw(
+    website: Website, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The auditor has seen a tree of 30 entries. The certificate is in the same one, in a later one, or in another."""
+    origin, witness = f"{website.host}/log", website.seller.witness
+    key = NoteKey(origin, website.seller.credential_key)
+    issued = make_opening("certificate.issued", NUMBER, certificate_facts(), NAMES)
+    openings = [issued, make_opening("retirement", "par_1", retirement_facts())]
+    own = [each.commitment() for each in openings]
+
+    def prove(entries: list[bytes]) -> str:
+        leaves = [leaf_hash(each) for each in entries]
+        text = Checkpoint(origin, len(leaves), naive_root(leaves)).text
+        note = f"{text}\n{key.sign(text)}{witness.cosign(text, COSIGNED_AT)}"
+        tiles, evidence = make_tiles(leaves), []
+        for opening in openings:
+            index = entries.index(opening.commitment())
+            hashes = tuple(inclusion_plan(index, len(leaves)).compute(tiles))
+            proof = TlogProof(index, hashes, note).format()
+            evidence.append({"type": "TransparencyLogEntry", **opening.to_json(), "proof": proof})
+        path = tmp_path / "credential.json"
+        path.write_text(json.dumps(website.seller.credential(evidence=evidence)))
+        return str(path)
+
+    others = some_entries(40)
+    (tmp_path / "policy").write_text(f"witness w {witness.vkey}\nquorum w\n")
+
+    def run(entries: list[bytes]) -> tuple[int, str]:
+        trust = ["--issuer", str(tmp_path / "issuer.json"), "--policy", str(tmp_path / "policy")]
+        capsys.readouterr()
+        return main([prove(entries), *trust, "--state", str(website.state)]), capsys.readouterr().out
+
+    website.publish(others[:1])
+    (tmp_path / "issuer.json").write_bytes(website.files["/.well-known/tonne-issuer.json"])
+    assert run([*others[:5], *own])[0] == 2, "there is no state"
+    seen = [*others[:10], *own, *others[10:28]]
+    website.publish(seen)
+    website.audit()
+    for entries, told in (
+        (seen, "The entry is also in the tree with 30 entries"),
+        (seen[:13], "The entry is also in the tree with 30 entries"),
+    ):
+        code, shown = run(entries)
+        assert (code, told in shown) == (0, True), shown
+    # A later tree, whose tiles the log serves now.
+    later = [*others[:30], *own, *others[30:]]
+    website.state.unlink()
+    website.publish(others[:30])
+    website.audit()
+    website.publish(later)
+    code, shown = run(later)
+    assert (code, "The tree continues the one with 30 entries" in shown) == (0, True), shown
+    website.publish(others[:30])
+    # The log promised the entry, and shows the auditor a tree without it.
+    for promised in ([*others[:8], *own], [*others[:10], *own, *others[10:28]]):
+        code, shown = run(promised)
+        assert (code, "has signed two trees that do not agree" in shown) == (1, True), shown
+        (path,) = tmp_path.glob("tonne-fork-*")
+        assert main([str(path), "--issuer", str(tmp_path / "issuer.json")]) == 1
+        path.unlink()
+    website.files.clear()
+    assert run([*others[:8], *own])[0] == 2

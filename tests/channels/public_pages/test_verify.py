@@ -13,6 +13,7 @@ import pytest
 
 from tests.channels.public_pages.certificates import (
     HOSTILE,
+    complete_live_order,
     complete_order,
     make_hostile,
     other_number,
@@ -239,6 +240,18 @@ async def test_hostile_files_are_refused_or_unknown(browser: httpx.AsyncClient) 
     assert (large.status_code, large.headers["content-type"]) == (413, "text/html; charset=utf-8")
     none = await browser.post("/verify", data={"number": "x"})
     assert (none.status_code, "no file was chosen" in none.text) == (400, True)
+
+
+async def test_an_original_is_not_said_to_be_more_than_unchanged(
+    browser: httpx.AsyncClient, services: Services, world: World
+) -> None:
+    """`tonne-verify` does not check the status of a file."""
+    number = await complete_live_order(services, world)
+    pdf = await services.render_certificate.render(await record_of(services, number))
+    answer = await upload(browser, pdf)
+    assert '<h1 id="verdict">Issued by' in answer.text
+    assert "Your file is the unchanged original." in answer.text
+    assert "valid today" not in answer.text
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,14 @@ class AuditState:
     forks: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def load(cls, path: Path, url: str) -> Self:
-        """A new state if the file does not exist."""
+    def load(cls, path: Path, url: str | None) -> Self:
+        """A new state if the file does not exist. Without a URL it must exist, and may be that of any seller."""
         try:
             text = path.read_bytes()
         except FileNotFoundError:
-            return cls(url)
+            if url is not None:
+                return cls(url)
+            raise NotProven(f"{path} does not exist: `tonne-verify audit` makes it.") from None
         except OSError as error:
             raise NotProven(f"{path} cannot be read: {error.strerror}.") from None
         value: Any = read_json(text)
@@ -68,7 +70,7 @@ class AuditState:
             raise NotProven(
                 f"{path} is damaged. Restore it from a backup: without it, the past is not known."
             ) from None
-        if state.url != url:
+        if url is not None and state.url != url:
             raise NotProven(f"{path} belongs to {state.url}. Use another file for {url}.")
         return state
 

@@ -69,6 +69,12 @@ def _verify(given: Sequence[str]) -> ExitCode:
     parser.add_argument(
         "--online", action="store_true", help="ask the seller whether certificates and keys are still valid"
     )
+    parser.add_argument(
+        "--state",
+        metavar="FILE",
+        type=Path,
+        help="compare the proofs with what `tonne-verify audit --state FILE` has seen; asks the log for its tiles",
+    )
     parser.add_argument("--report", metavar="OUT.html", type=_page, help="also write a page for an auditor's file")
     parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the page; default en")
     parser.add_argument("--version", action="version", version=f"tonne-verify {__version__}")
@@ -84,6 +90,7 @@ def _verify(given: Sequence[str]) -> ExitCode:
             options.max_delay,
             options.report,
             options.language,
+            options.state,
         ),
         print,
     )

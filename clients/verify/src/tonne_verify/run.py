@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tonne_verify.audit_state import AuditState
 from tonne_verify.double_sales import find_double_sales
 from tonne_verify.download import address_of_issuer, fetch
 from tonne_verify.errors import NotProven
@@ -22,6 +23,7 @@ from tonne_verify.monitor import AuditOptions, audit
 from tonne_verify.pack import PACK_RESULTS, check_pack
 from tonne_verify.policy import BUILT_IN, Policy
 from tonne_verify.report import ExitCode, Report, Results, Verdict, printable
+from tonne_verify.seen import check_seen
 from tonne_verify.timeline import MAX_DELAY
 from tonne_verify.trust import add_trust, load_policy, own_policy
 from tonne_verify.verify_file import Trust, verify
@@ -51,6 +53,8 @@ class VerifyOptions:
     # An HTML file to write, and its language.
     page: Path | None = None
     language: str = "en"
+    # Of an audit.
+    state: Path | None = None
 
 
 def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> ExitCode:
@@ -59,6 +63,7 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
     try:
         policy = load_policy(options.policy, accept_no_witness=options.accept_no_witness)
         issuer = Issuer.parse(read_bytes(options.issuer))
+        state = None if options.state is None else AuditState.load(options.state, None)
         if options.online:
             issuer = update_issuer(issuer)
     except NotProven as error:
@@ -66,6 +71,9 @@ def run_verify(files: Sequence[Path], options: VerifyOptions, echo: Echo) -> Exi
         return ExitCode.UNREADABLE
     trust = Trust(issuer, policy, options.online, timedelta(hours=options.max_delay_hours))
     reports = [_verify(name, read, trust) for path in files for name, read in list_files(path)]
+    if state is not None:
+        for report in reports:
+            check_seen(report, state)
     together = _compare(reports, policy)
     failed = _write_page(reports, together, trust, options)
     if together is not None:

@@ -150,6 +150,7 @@ def audit(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 @click.option("--online", is_flag=True, help="Ask the seller whether certificates and keys are still valid.")
+@click.option("--state", type=FILE, help="Compare the proofs with what an audit has seen.")
 def verify(
     files: tuple[Path, ...],
     issuer: Path,
@@ -159,6 +160,7 @@ def verify(
     max_delay: int,
     as_json: bool,
     online: bool,
+    state: Path | None,
 ) -> None:
     """Verify certificates: PDF files, or credential.json.
 
@@ -168,7 +170,7 @@ def verify(
     """
     from tonne_verify.run import VerifyOptions, run_verify  # noqa: PLC0415 - it imports pyHanko
 
-    options = VerifyOptions(issuer, as_json, online, policy, accept_no_witness, max_delay)
+    options = VerifyOptions(issuer, as_json, online, policy, accept_no_witness, max_delay, state=state)
     sys.exit(run_verify(files, options, click.echo))
 
 
