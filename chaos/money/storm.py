@@ -41,8 +41,6 @@ POLL = "UPDATE gateway_polls SET next_poll_at = $1"
 POLLED = "SELECT bool_and(polled_until >= $1) FROM gateway_polls"
 # What a helper has paid is fulfilled, too.
 FULFIL = "UPDATE orders SET next_attempt_at = clock_timestamp() WHERE status = 'paid' AND next_attempt_at IS NULL"
-# Of what killed workers had claimed, the lease lasts ten minutes.
-RENDER = "UPDATE unrendered_documents SET next_attempt_at = clock_timestamp()"
 STATUSES = """
 SELECT string_agg(format('%s %s', count, status), ', ') FROM (SELECT status, count(*) FROM orders GROUP BY 1) AS each
 """
@@ -102,7 +100,6 @@ async def money_storm(cluster: Cluster) -> None:
         # Also what the helpers alone advanced.
         await cluster.execute(SETTLE)
         await cluster.execute(FULFIL)
-        await cluster.execute(RENDER)
         await _poll(cluster)
         async with hastened_refunds(cluster):
             for shop, _ in shops:
