@@ -15,6 +15,7 @@ from chaos.model import Organisation, Payment, Refused
 from tonne.money.invoices.credit_notes.issue_credit_note import LEASE as CREDIT_NOTE_LEASE
 from tonne.money.invoices.follow_up_invoices import LEASE as INVOICE_LEASE
 from tonne.money.invoices.issuing.issue_invoices import LEASE as GROUP_LEASE
+from tonne.money.invoices.originals.render_documents import LEASE as RENDER_LEASE
 from tonne.money.receipts.mail_orders import LEASE as ORDER_MAIL_LEASE
 from tonne.platform.documents.mail.send_outbox import LEASE as MAIL_LEASE
 from tonne.platform.values.context import Scope, utc_now
@@ -135,6 +136,12 @@ SHORTEN_GROUP_LEASES = """
 UPDATE billing_groups SET next_attempt_at = clock_timestamp()
 WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
 """
+# A batch of files takes longer than one of other rows.
+RENDERED_WITHIN = timedelta(seconds=60)
+SHORTEN_RENDER_LEASES = """
+UPDATE unrendered_documents SET next_attempt_at = clock_timestamp()
+WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
+"""
 SHORTEN_CREDIT_NOTE_LEASES = """
 UPDATE credit_notes SET next_attempt_at = clock_timestamp()
 WHERE next_attempt_at BETWEEN clock_timestamp() AND clock_timestamp() + $1::interval
@@ -170,6 +177,7 @@ async def short_leases(cluster: Cluster, lease_s: float = 3.0) -> AsyncIterator[
                     await connection.execute(SHORTEN_ORDER_MAIL_LEASES, ORDER_MAIL_LEASE - shorter)
                     await connection.execute(SHORTEN_GROUP_LEASES, GROUP_LEASE - shorter)
                     await connection.execute(SHORTEN_CREDIT_NOTE_LEASES, CREDIT_NOTE_LEASE - shorter)
+                    await connection.execute(SHORTEN_RENDER_LEASES, RENDER_LEASE - RENDERED_WITHIN)
                     await connection.execute(
                         SHORTEN_REGISTRY_LEASES, REGISTRY_LEASE - shorter, REGISTRY_LEASE + shorter, RESEND_AFTER
                     )

@@ -220,6 +220,7 @@ BOUNDED = {
     "money/accounting/reports/sales_list.py LIST_SALES": _STREAMED,
     "money/accounting/books/datev.py SUM_DAYS": _STREAMED,
     "money/accounting/books/check_month.py SUM_TAXES": _OF_A_MONTH,
+    "money/accounting/reports/oss_report.py LIST_CURRENCIES": "the documents of three months by an index of their day",
     "money/accounting/books/month_store.py LIST_NUMBER_RANGES": _OF_A_MONTH,
     "money/accounting/reports/organisation_documents.py SUM_RECEIVED": "the invoices of one page",
     "money/accounting/reports/statement_store.py LIST_ENTRIES": _STATEMENT,
