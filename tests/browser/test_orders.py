@@ -51,7 +51,7 @@ async def test_a_member_finds_an_order_and_cancels_another(
     await page.keyboard.press("Enter")
     await page.get_by_role("link", name=order["id"]).click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text(LONG_NAME)
-    await expect(page.locator(".timeline")).to_contain_text("Complete: every gram is retired")
+    await expect(page.locator(".timeline").first).to_contain_text("Complete: every gram is retired")
     await expect(page.get_by_role("link", name=hook["url"]).first).to_be_visible()
     await page.get_by_text("JSON of the API").click()
     await check_page(page, "order")

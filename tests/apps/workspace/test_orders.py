@@ -172,6 +172,21 @@ async def test_a_rare_match_is_reached_by_reading_on(services: Services, world: 
     assert ([order.id for order in page.orders], page.next) == ([rare.id], None)
 
 
+async def check_download(ann: Person, base: str, number: str) -> None:
+    """The certificate can be downloaded as a ZIP file, in its mode only."""
+    download = f"{base}/certificates/download"
+    assert (await ann.submit(download)).status_code == 422
+    assert (await ann.submit(download, number="0000-0000-0000-0000")).status_code in {404, 422}
+    answer = await ann.submit(download, number=number)
+    assert answer.headers["content-type"] == "application/zip"
+    archive = zipfile.ZipFile(io.BytesIO(answer.content))
+    assert archive.testzip() is None
+    assert archive.namelist() == [f"certificate-{number}.pdf"]
+    assert archive.read(archive.namelist()[0]).startswith(b"%PDF-")
+    other = base.replace("/test/", "/live/")
+    assert (await ann.submit(f"{other}/certificates/download", number=number)).status_code == 404
+
+
 async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
     ann: Person, api: ApiClient, services: Services, base: str
 ) -> None:
@@ -230,17 +245,7 @@ async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
         "?until=2020-01-01": False,
     }.items():
         assert (f"/verify/{number}" in (await ann.get(f"{base}/certificates{query}")).text) is is_found, query
-    download = f"{base}/certificates/download"
-    assert (await ann.submit(download)).status_code == 422
-    assert (await ann.submit(download, number="0000-0000-0000-0000")).status_code in {404, 422}
-    answer = await ann.submit(download, number=number)
-    assert answer.headers["content-type"] == "application/zip"
-    archive = zipfile.ZipFile(io.BytesIO(answer.content))
-    assert archive.testzip() is None
-    assert archive.namelist() == [f"certificate-{number}.pdf"]
-    assert archive.read(archive.namelist()[0]).startswith(b"%PDF-")
-    other = base.replace("/test/", "/live/")
-    assert (await ann.submit(f"{other}/certificates/download", number=number)).status_code == 404
+    await check_download(ann, base, number)
     assert "There are no certificates yet." in (await ann.get(base.replace("/test/", "/live/") + "/certificates")).text
     assert (await ann.get(f"{base}/certificates?since=soon")).status_code == 422
     assert await listed(ann, f"{base}/orders?q={number}") == [order["id"]]

@@ -89,26 +89,26 @@ def test_an_error_shows_its_values_as_the_language_writes_them() -> None:
 @pytest.mark.usefixtures("world")
 async def test_a_page_is_in_the_language_of_its_visitor(browser: httpx.AsyncClient) -> None:
     english = await browser.get("/verify")
-    assert '<html lang="en" dir="ltr">' in english.text
+    assert '<html lang="en" dir="ltr" ' in english.text
     assert english.headers["content-language"] == "en"
     german = await browser.get("/verify", headers={"Accept-Language": "de-DE,de;q=0.9"})
-    assert '<html lang="de" dir="ltr">' in german.text
+    assert '<html lang="de" dir="ltr" ' in german.text
     assert german.headers["vary"] == "Accept-Language, Cookie"
     assert "set-cookie" not in german.headers, "only a choice sets a cookie"
     chosen = await browser.get("/verify?lang=fr", headers={"Accept-Language": "de"})
-    assert '<html lang="fr" dir="ltr">' in chosen.text
+    assert '<html lang="fr" dir="ltr" ' in chosen.text
     assert "lang=fr; Path=/; SameSite=Lax" in chosen.headers.get_list("set-cookie")
     assert chosen.headers["cache-control"] == "no-store"
     kept = await browser.get("/verify", headers={"Accept-Language": "de"})
-    assert '<html lang="fr" dir="ltr">' in kept.text
+    assert '<html lang="fr" dir="ltr" ' in kept.text
     missing = await browser.get("/certificates/none?lang=nl")
-    assert (missing.status_code, '<html lang="nl" dir="ltr">' in missing.text) == (404, True)
+    assert (missing.status_code, '<html lang="nl" dir="ltr" ' in missing.text) == (404, True)
 
 
 @pytest.mark.usefixtures("world")
 async def test_the_dashboard_is_english(browser: httpx.AsyncClient) -> None:
     for path in ("/dashboard/sign-in?lang=de", "/dashboard/invitations/none"):
         page = await browser.get(path, headers={"Accept-Language": "de"})
-        assert '<html lang="en" dir="ltr">' in page.text
+        assert '<html lang="en" dir="ltr" ' in page.text
         assert SWITCH not in page.text
         assert "lang=de" not in page.headers.get("set-cookie", "")

@@ -127,7 +127,12 @@ def test_a_mixed_bundle_is_neither_removal_nor_avoidance() -> None:
     made = datetime(2026, 1, 1, tzinfo=UTC)
     bundle = Bundle("bun_1", "b", "B", "", None, 1000, enabled=True, created_at=made, projects=())
     shares = [BundleProject(project_of("Wind", mechanism), 1, 1) for mechanism in ("removal", "avoidance")]
-    mixes = ((shares[:1], "removal"), (shares[1:], "avoidance"), (shares, "mixed"), ([], ""))
+    mixes: tuple[tuple[list[BundleProject], str], ...] = (
+        (shares[:1], "removal"),
+        (shares[1:], "avoidance"),
+        (shares, "mixed"),
+        ([], ""),
+    )
     for projects, mechanism in mixes:
         assert structs.replace(bundle, projects=tuple(projects)).mechanism == mechanism
 

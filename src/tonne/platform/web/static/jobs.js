@@ -28,6 +28,8 @@ const refresh = async () => {
       // Somebody who uses a part keeps it as it is.
       if (!fresh || old.contains(document.activeElement)) continue;
       showTimes(fresh);
+      const opened = [...old.querySelectorAll("details")].map((each) => each.open);
+      for (const [index, each] of fresh.querySelectorAll("details").entries()) each.open ||= opened[index] === true;
       old.replaceWith(fresh);
     }
     if (page.getElementById("refresh")) {
