@@ -157,7 +157,7 @@ class Happening(Struct, frozen=True):
 
 
 # From this day on mails are composed: those of the months before would have been sent and forgotten.
-MAILED_FROM = DAYS - 4
+MAILED_FROM = DAYS - 12
 HAPPENINGS = (
     Happening(118, Deed.REFUND, "Hotel Seeblick"),
     Happening(171, Deed.DISPUTE, "Wayfarer Travel"),
