@@ -3,22 +3,25 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
+import asyncpg
 import httpx
+import msgspec
 import pytest
 
-from tests.support.cpu_times import cpu_of_children
 from tests.support.people import Person
 from tests.support.processes import Process, free_port
 from tests.support.scene import Scene
+from tests.support.world import TESTER
 from tonne.apps.backoffice.today_page import checks_of, find_item
 from tonne.apps.cli.demo.demo import Demo, ensure_demo
 from tonne.apps.cli.demo.history import play_history
-from tonne.apps.cli.demo.story import BUSY_DAYS, CUSTOMERS, DAYS, Deed, HAPPENINGS, planned_orders
+from tonne.apps.cli.demo.story import BUSY_DAYS, CUSTOMERS, DAYS, HAPPENINGS, Deed, planned_orders
 from tonne.apps.wiring.app import Services, build_app
-from tonne.money.accounting.books.close_month import find_changed_files
 from tonne.platform.db.database import Database
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Mode, utc_now
@@ -34,8 +37,13 @@ FROM (SELECT quantity_grams AS grams, extract(year FROM created_at) = extract(ye
              status NOT IN ('complete', 'cancelled', 'failed') AS is_open
       FROM orders WHERE organisation_id = $1 AND mode = 'test' AND status NOT IN ('cancelled', 'failed')) each
 """
-SPEND = """
-SELECT currency, sum(offset_cost_minor) FROM orders GROUP BY currency
+ORDERS = """
+SELECT orders.*, estimates.mass_grams FROM orders LEFT JOIN estimates ON estimates.id = orders.estimate_id ORDER BY orders.id
+"""
+OPEN_INVOICES = """
+SELECT due_on, total_minor, coalesce((SELECT sum(paid.amount_minor) FROM transfer_assignments paid
+                                      WHERE paid.invoice_id = invoices.id), 0) AS received
+FROM invoices WHERE status = 'open' AND mode = 'test'
 """
 
 
@@ -79,36 +87,108 @@ async def _seed(db: Database, settings: Settings) -> Demo | None:
         return await ensure_demo(connection, settings, play)
 
 
+def _written(settings: Settings) -> Demo:
+    return msgspec.json.decode((settings.data_path / "demo.json").read_bytes(), type=Demo)
+
+
 async def _count(db: Database, table: str) -> int:
     return await db.run(lambda connection: connection.fetchval(f"SELECT count(*) FROM {table}"))  # noqa: S608 - ours
 
 
 async def test_the_history_is_complete_and_its_figures_agree(services: Services, settings: Settings) -> None:
-    scene = Scene(services)
-    rows = await scene.fetch("SELECT * FROM orders ORDER BY id")
-    assert {row["idempotency_key"] for row in rows} == set(PLANNED)
+    scene = Scene(services, settings=settings)
+    rows = await scene.fetch(ORDERS)
     assert len(rows) == len(PLANNED), "the orders of the day that was repeated exist once"
-    by_hand = [row for row in rows if row["requested_quantity_grams"] != _planned_grams(row["idempotency_key"])]
-    assert by_hand == []
+    assert {row["idempotency_key"]: _amount(row) for row in rows} == {
+        key: order.amount for key, order in PLANNED.items()
+    }
     created = [row["created_at"] for row in rows]
     assert created == sorted(created), "ids are as old as what they name"
-    assert (utc_now() - created[0]).days >= DAYS - 10
+    assert utc_now() - timedelta(days=DAYS + 1) < created[0] < utc_now() - timedelta(days=DAYS - 10)
     assert created[-1] < utc_now()
     await _check_what_went_wrong(scene)
     await _check_books(scene)
-    # What the worker finds afterwards, it does; it has no file to render and few mails to send.
-    assert await scene.fetchval("SELECT count(*) FROM tax_document_files") == 0
-    assert 5 <= await scene.fetchval("SELECT count(*) FROM mails") <= 15
-    assert await scene.fetchval("SELECT count(*) FROM webhook_attempts") == 0
-    [webhook] = await scene.fetch("SELECT * FROM webhooks")
-    assert webhook["enabled"]
-    waiting = "SELECT count(*) FROM events, webhooks WHERE events.position > cursor_position AND NOT events.id = ''"
-    assert await scene.fetchval(waiting) > 0
+    await _check_what_is_left_to_the_worker(scene)
     await scene.check_invariants()
-    found = [await find_item(connection, check, settings, utc_now(), 5) for check in checks_of(Mode.LIVE)
-             async for connection in _one(services)]
-    assert [item.check.name for item in found if item is not None] == []
+    async with services.database.connection() as connection:
+        found = [await find_item(connection, check, settings, utc_now(), 5) for check in checks_of(Mode.LIVE)]
+    assert [(item.check.name, item.places) for item in found if item is not None] == []
     await _check_pages(services, settings)
-    # A second start finds it as it is.
-    await _seed(services.database, settings)
+    # Another start finds it as it is.
+    assert await _seed(services.database, settings) == _written(settings)
     assert await _count(services.database, "orders") == len(PLANNED)
+
+
+def _amount(row: asyncpg.Record) -> int:
+    amount: int = row["requested_value_minor"] or row["requested_quantity_grams"] or row["mass_grams"]
+    return amount
+
+
+async def _check_what_went_wrong(scene: Scene) -> None:
+    payments = await scene.fetch("SELECT payment_state, count(*) FROM orders GROUP BY 1")
+    assert {state for state, _ in payments} == {"paid", "unpaid", "disputed", "refunded"}
+    refunds = sum(happening.deed is Deed.REFUND for happening in HAPPENINGS)
+    assert await scene.fetchval("SELECT count(*) FROM refunds WHERE state = 'succeeded'") == refunds
+    disputes = await scene.fetch("SELECT state FROM disputes ORDER BY state")
+    assert [row["state"] for row in disputes] == ["opened", "won"]
+    assert await scene.fetchval("SELECT count(*) FROM charges WHERE status = 'failed'") > 0, "a card was declined"
+    short = "SELECT count(*) FROM orders WHERE status = 'paid' AND payment_state = 'paid'"
+    assert await scene.fetchval(short) > 0, "orders wait for supply"
+    certified = "SELECT (SELECT count(*) FROM certificates) = count(*) FROM orders WHERE status = 'complete'"
+    assert await scene.fetchval(certified)
+    assert await scene.fetchval("SELECT count(*) FROM certificates") > 280
+    today = utc_now().date()
+    invoices = await scene.fetch(OPEN_INVOICES)
+    assert any(row["due_on"] < today for row in invoices), "one is overdue"
+    assert any(0 < row["received"] < row["total_minor"] for row in invoices), "one is paid in part"
+    assert any(row["received"] == 0 for row in invoices)
+
+
+async def _check_books(scene: Scene) -> None:
+    months = await scene.fetch("SELECT month, digests FROM closed_months ORDER BY month")
+    last = utc_now().date().replace(day=1) - timedelta(days=1)
+    # On the first days of a month, the last one is still being checked.
+    assert months[-1]["month"] >= (last if utc_now().day > 5 else last - timedelta(days=31)).replace(day=1)
+    assert await scene.fetchval("SELECT count(*) FROM ledger_due") == 0
+    cost = "SELECT sum(amount_minor) FROM ledger_postings WHERE account = 'Expenses:Cost-Of-Credits'"
+    assert await scene.fetchval(cost) > 0
+    rates = await scene.fetch("SELECT mode, max(as_of) AS as_of FROM exchange_rates GROUP BY mode ORDER BY mode")
+    assert [row["mode"] for row in rates if utc_now() - row["as_of"] < timedelta(hours=1)] == list(Mode)
+
+
+async def _check_what_is_left_to_the_worker(scene: Scene) -> None:
+    """It has no file to render and few mails to send, and makes all deliveries."""
+    assert await scene.fetchval("SELECT count(*) FROM tax_document_files") == 0
+    assert await scene.fetchval("SELECT count(*) FROM unrendered_documents") == 0
+    assert 5 <= await scene.fetchval("SELECT count(*) FROM mails") <= 15
+    assert await scene.fetchval("SELECT count(*) FROM order_mails") == 0
+    assert await scene.fetchval("SELECT count(*) FROM webhook_attempts") == 0
+    waiting = "SELECT last_position - cursor_position FROM webhooks JOIN event_streams USING (organisation_id, mode)"
+    assert await scene.fetchval(waiting) > 0
+
+
+async def _check_pages(services: Services, settings: Settings) -> None:
+    demo = _written(settings)
+    transport = httpx.ASGITransport(build_app(services))
+    async with httpx.AsyncClient(transport=transport, base_url="http://tonne.test") as client:
+        owner = Person(client)
+        await owner.sign_in(demo.sign_in.email, demo.sign_in.password)
+        base = f"/dashboard/test/{demo.organisation_id}"
+        assert (await owner.get("/dashboard")).headers["location"] == base
+        html = (await owner.get(f"{base}/overview")).text
+    scene = Scene(services)
+    [expected] = await scene.fetch(FIGURES, demo.organisation_id)
+    figures = [_number(text) for text in re.findall(r'<p class="figure">(.*?)</p>', html, re.DOTALL)]
+    assert figures[0] == round(expected["grams"] / 10**6), html
+    print(figures, dict(expected))
+
+
+def _number(text: str) -> Decimal | None:
+    found = re.search(r"[0-9][0-9,\u202f\u00a0]*(\.[0-9]+)?", re.sub(r"<[^>]+>", "", text))
+    return None if found is None else Decimal(re.sub(r"[^0-9.]", "", found[0]))
+
+
+async def test_a_database_with_orders_of_its_own_is_refused(db: Database, settings: Settings) -> None:
+    await db.commit(open_organisation, "Ours", Decimal("0.10"), by=TESTER.now())
+    assert await _seed(db, settings) is None
+    assert await _count(db, "orders") == 0

@@ -101,6 +101,8 @@ class History:
                     advance(1)
         finally:
             set_time(None)
+        for mode in Mode:
+            await self._import_rates(mode, DAYS)
         await _run((*self._weekly, self._services.fold_totals.run_once))
 
     async def _find_day(self) -> int:
@@ -118,7 +120,7 @@ class History:
         # The rates of the end of a month value what is owed then.
         if day == 0 or today.day == 1 or (today + timedelta(days=1)).day == 1:
             self._set(today, 7 * 60)
-            await self._import_rates(day)
+            await self._import_rates(Mode.TEST, day)
         for order in self._orders[day]:
             self._set(today, order.at)
             await self._place(order)
@@ -145,9 +147,8 @@ class History:
     def _by(self) -> By:
         return ACTOR.unbound.at(self._services.clock())
 
-    async def _import_rates(self, day: int) -> None:
-        file = demo_rates(self._by.at, day)
-        await self._database.commit(import_files, Mode.TEST, file, by=self._by)
+    async def _import_rates(self, mode: Mode, day: int) -> None:
+        await self._database.commit(import_files, mode, demo_rates(self._by.at, day), by=self._by)
         self._catalogue = await self._services.catalogues.current(Mode.TEST)
 
     async def _place(self, order: PlannedOrder) -> None:
