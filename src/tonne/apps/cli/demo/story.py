@@ -20,7 +20,7 @@ _SEED = 20_26
 CARD, INVOICE = PaymentMethod.CARD, PaymentMethod.INVOICE
 
 
-class Customer(Struct, frozen=True, kw_only=True):
+class DemoCustomer(Struct, frozen=True, kw_only=True):
     """`orders` in twelve months, each of `least` to `most` kilograms, or of a price in minor units if `by_value`.
 
     A customer is a client account of the demo organisation, or an organisation of its own (`is_direct`).
@@ -47,7 +47,7 @@ class Customer(Struct, frozen=True, kw_only=True):
 _GUESTS = ("Ines Albrecht", "Tomás Ferreira", "Noor de Vries", "Élodie Marchand", "Kofi Mensah", "Giulia Conti")
 _SITES = ("Lisbon", "Oslo", "Nairobi", "New York", "Kyoto", "Lima")
 CUSTOMERS = (
-    Customer(
+    DemoCustomer(
         name="Hotel Seeblick",
         currency="EUR",
         method=CARD,
@@ -59,7 +59,7 @@ CUSTOMERS = (
         persons=_GUESTS,
         metadata=("house", ("Seeblick", "Altstadt")),
     ),
-    Customer(
+    DemoCustomer(
         name="Northline Parcels",
         currency="EUR",
         method=INVOICE,
@@ -72,7 +72,7 @@ CUSTOMERS = (
         credit="20000.00",
         metadata=("depot", ("Bremen", "Aarhus", "Gdynia")),
     ),
-    Customer(
+    DemoCustomer(
         name="Wayfarer Travel",
         currency="USD",
         method=CARD,
@@ -85,7 +85,7 @@ CUSTOMERS = (
         persons=_GUESTS,
         metadata=("destination", _SITES),
     ),
-    Customer(
+    DemoCustomer(
         name="Alpina Bank",
         currency="CHF",
         method=INVOICE,
@@ -97,7 +97,7 @@ CUSTOMERS = (
         is_direct=True,
         credit="90000.00",
     ),
-    Customer(
+    DemoCustomer(
         name="Linden & Oak Shop",
         currency="EUR",
         method=CARD,
@@ -109,7 +109,7 @@ CUSTOMERS = (
         by_value=True,
         persons=_GUESTS,
     ),
-    Customer(
+    DemoCustomer(
         name="City of Brookhaven",
         currency="EUR",
         method=INVOICE,
@@ -128,7 +128,7 @@ class PlannedOrder(Struct, frozen=True):
     """The amount is in grams, or in minor units. `at` is in minutes of its day, `person` the beneficiary."""
 
     key: str
-    customer: Customer
+    customer: DemoCustomer
     at: int
     amount: int
     bundle: str
@@ -185,7 +185,7 @@ def planned_orders() -> dict[int, list[PlannedOrder]]:
     return {day: sorted(orders, key=lambda order: (order.at, order.key)) for day, orders in days.items()}
 
 
-def _planned(customer: Customer, number: int, dice: random.Random) -> PlannedOrder:
+def _planned(customer: DemoCustomer, number: int, dice: random.Random) -> PlannedOrder:
     unit = 1 if customer.by_value else 1_000
     # Small orders are more frequent than large ones.
     amount = round(customer.least * (customer.most / customer.least) ** dice.random()) * unit
