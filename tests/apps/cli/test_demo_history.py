@@ -52,7 +52,7 @@ SELECT (SELECT coalesce(sum(quantity_grams), 0) / 1e6 FROM bought WHERE is_new) 
        (SELECT minor / 100 FROM spent WHERE currency = 'USD') AS usd,
        (SELECT count(*) FROM bought WHERE is_open) AS open,
        (SELECT round(100 * removal_grams / grams) FROM retired) AS removal,
-       (SELECT sum(total_cost_minor) / 100 FROM bought JOIN unbilled_orders waiting
+       (SELECT round(sum(exact_cost) / 1e6) / 100 FROM bought JOIN unbilled_orders waiting
         ON waiting.account_id = bought.account_id AND waiting.order_id = bought.id) AS next_invoice
 """
 # What the page Money shows.
