@@ -12,9 +12,20 @@ from tonne.selling.catalogue.imports.plan import FileKind
 
 # What a tonne of each project cost the operator of the demo.
 _COSTS = {
-    "VCS1340": "6.10", "VCS4268": "8.20", "VCS672": "7.40", "GS2913": "9.30", "ACR499": "6.80",
-    "VCS4150": "5.20", "GS11603": "4.60", "VCS1481": "2.90", "GS12065": "3.40", "VCS2887": "17.50",
-    "CAR1459": "19.00", "ACR1129": "12.40", "prj_1HZSSWBQM1S08H83": "188.00", "prj_1J7NQMR9V1S04P0D": "164.00",
+    "VCS1340": "6.10",
+    "VCS4268": "8.20",
+    "VCS672": "7.40",
+    "GS2913": "9.30",
+    "ACR499": "6.80",
+    "VCS4150": "5.20",
+    "GS11603": "4.60",
+    "VCS1481": "2.90",
+    "GS12065": "3.40",
+    "VCS2887": "17.50",
+    "CAR1459": "19.00",
+    "ACR1129": "12.40",
+    "prj_1HZSSWBQM1S08H83": "188.00",
+    "prj_1J7NQMR9V1S04P0D": "164.00",
 }
 
 

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 
 from tonne.apps.cli.database import ACTOR
-from tonne.apps.cli.demo.story import CUSTOMERS, DAYS, KEY_PREFIX, Customer
+from tonne.apps.cli.demo.story import CUSTOMERS, DAYS, KEY_PREFIX, DemoCustomer
 from tonne.money.cards.gateways.card import CardDetails
 from tonne.money.cards.gateways.card_simulated import SIMULATED_CARDS
 from tonne.money.cards.stored_cards.stored_cards import store_card
@@ -47,7 +47,7 @@ async def open_customers(tx: Connection, organisation_id: str) -> None:
             await store_card(tx, scope, simulated_card(GOOD_CARD), by=ACTOR.unbound.now())
 
 
-async def _open_organisation(tx: Connection, customer: Customer) -> str:
+async def _open_organisation(tx: Connection, customer: DemoCustomer) -> str:
     opened = await open_organisation(tx, customer.name, DEFAULT_FEE_RATE, by=ACTOR.unbound.now())
     await set_address(tx, opened.id, f"{customer.name}\n2 Market Square\n1000 Sample Town", by=ACTOR.unbound.now())
     return opened.id

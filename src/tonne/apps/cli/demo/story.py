@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tonne.selling.accounts.model import Billing, PaymentMethod
 
-DAYS, BUSY_DAYS = 365, 130
+DAYS, BUSY_DAYS = 365, 110
 # The owner. Mail to example.com is never delivered.
 ADMIN = "demo@example.com"
 # Of the idempotency keys of the orders.
@@ -20,7 +20,7 @@ _SEED = 20_26
 CARD, INVOICE = PaymentMethod.CARD, PaymentMethod.INVOICE
 
 
-class Customer(Struct, frozen=True, kw_only=True):
+class DemoCustomer(Struct, frozen=True, kw_only=True):
     """`orders` in twelve months, each of `least` to `most` kilograms, or of a price in minor units if `by_value`.
 
     A customer is a client account of the demo organisation, or an organisation of its own (`is_direct`).
@@ -47,32 +47,32 @@ class Customer(Struct, frozen=True, kw_only=True):
 _GUESTS = ("Ines Albrecht", "Tomás Ferreira", "Noor de Vries", "Élodie Marchand", "Kofi Mensah", "Giulia Conti")
 _SITES = ("Lisbon", "Oslo", "Nairobi", "New York", "Kyoto", "Lima")
 CUSTOMERS = (
-    Customer(
+    DemoCustomer(
         name="Hotel Seeblick",
         currency="EUR",
         method=CARD,
         orders=62,
-        least=60,
-        most=420,
+        least=300,
+        most=3_200,
         bundles=("living-soil",),
         reference="Stay",
         persons=_GUESTS,
         metadata=("house", ("Seeblick", "Altstadt")),
     ),
-    Customer(
+    DemoCustomer(
         name="Northline Parcels",
         currency="EUR",
         method=INVOICE,
-        orders=64,
+        orders=52,
         least=2_000,
         most=14_000,
-        bundles=("clean-cooking", "wind-power"),
+        bundles=("wind-power",),
         reference="Week",
         billing=Billing.MONTHLY,
         credit="20000.00",
         metadata=("depot", ("Bremen", "Aarhus", "Gdynia")),
     ),
-    Customer(
+    DemoCustomer(
         name="Wayfarer Travel",
         currency="USD",
         method=CARD,
@@ -85,19 +85,19 @@ CUSTOMERS = (
         persons=_GUESTS,
         metadata=("destination", _SITES),
     ),
-    Customer(
+    DemoCustomer(
         name="Alpina Bank",
         currency="CHF",
         method=INVOICE,
         orders=22,
         least=40_000,
         most=310_000,
-        bundles=("balanced-portfolio", "living-soil"),
+        bundles=("wind-power", "living-soil"),
         reference="Branch programme",
         is_direct=True,
         credit="90000.00",
     ),
-    Customer(
+    DemoCustomer(
         name="Linden & Oak Shop",
         currency="EUR",
         method=CARD,
@@ -109,7 +109,7 @@ CUSTOMERS = (
         by_value=True,
         persons=_GUESTS,
     ),
-    Customer(
+    DemoCustomer(
         name="City of Brookhaven",
         currency="EUR",
         method=INVOICE,
@@ -128,7 +128,7 @@ class PlannedOrder(Struct, frozen=True):
     """The amount is in grams, or in minor units. `at` is in minutes of its day, `person` the beneficiary."""
 
     key: str
-    customer: Customer
+    customer: DemoCustomer
     at: int
     amount: int
     bundle: str
@@ -157,7 +157,7 @@ class Happening(Struct, frozen=True):
 
 
 # From this day on mails are composed: those of the months before would have been sent and forgotten.
-MAILED_FROM = DAYS - 4
+MAILED_FROM = DAYS - 12
 HAPPENINGS = (
     Happening(118, Deed.REFUND, "Hotel Seeblick"),
     Happening(171, Deed.DISPUTE, "Wayfarer Travel"),
@@ -165,7 +165,7 @@ HAPPENINGS = (
     Happening(224, Deed.DECLINED_CARD, "Linden & Oak Shop"),
     Happening(231, Deed.GOOD_CARD, "Linden & Oak Shop"),
     Happening(289, Deed.REFUND, "Wayfarer Travel"),
-    Happening(351, Deed.DISPUTE, "Hotel Seeblick"),
+    Happening(361, Deed.DISPUTE, "Hotel Seeblick"),
     Happening(356, Deed.SHORT_SUPPLY, "Linden & Oak Shop"),
     Happening(360, Deed.REFUND, "Linden & Oak Shop"),
     Happening(MAILED_FROM, Deed.MAIL, "Hotel Seeblick"),
@@ -185,7 +185,7 @@ def planned_orders() -> dict[int, list[PlannedOrder]]:
     return {day: sorted(orders, key=lambda order: (order.at, order.key)) for day, orders in days.items()}
 
 
-def _planned(customer: Customer, number: int, dice: random.Random) -> PlannedOrder:
+def _planned(customer: DemoCustomer, number: int, dice: random.Random) -> PlannedOrder:
     unit = 1 if customer.by_value else 1_000
     # Small orders are more frequent than large ones.
     amount = round(customer.least * (customer.most / customer.least) ** dice.random()) * unit

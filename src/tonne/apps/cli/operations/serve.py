@@ -23,6 +23,7 @@ from tonne.apps.cli.operations.processes import (
 from tonne.apps.cli.progress import bars_on_terminal
 from tonne.platform.db.schema import migrate as migrations
 from tonne.platform.http.telemetry import require_telemetry
+from tonne.platform.process.telemetry.logs import configure_logs
 from tonne.platform.settings.settings import Settings
 from tonne.platform.values.context import Scope
 
@@ -77,6 +78,8 @@ async def _play_history(url: str, settings: Settings, customers: Mapping[str, Sc
     # All of Tonne, which takes a second: not for a demo that has its history.
     from tonne.apps.cli.demo.history import play_history  # noqa: PLC0415
 
+    # Of a year's work, only errors are worth a line.
+    configure_logs("error", "demo")
     await play_history(settings.database_url or url, settings, customers)
 
 
