@@ -105,6 +105,14 @@ CHECKS = {
         UNION ALL SELECT format('file of %s', document_id) FROM unrendered_documents
         UNION ALL SELECT format('entry of %s', source_id) FROM ledger_due""",
 }
+# Those of test mode are rendered when they are first read; with this, the worker renders them as it does live ones.
+RENDER_ALL = """
+CREATE FUNCTION queue_rendering() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO unrendered_documents VALUES (NEW.id, NEW.mode, now(), now()) ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER documents_are_rendered AFTER INSERT ON tax_documents FOR EACH ROW EXECUTE FUNCTION queue_rendering()
+"""
 FILES = "SELECT document_id, format, sha256, raw_size, body FROM tax_document_files"
 COUNTS = """
 SELECT format('%s %ss of %s', count(*), replace(kind, '_', ' '), sum(total_minor)) FROM tax_documents

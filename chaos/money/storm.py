@@ -14,7 +14,7 @@ from chaos.life.buyers import Buyers, Way, open_buyers, short_leases
 from chaos.life.load import FAST
 from chaos.model import Fault, NotAsExpected, Refused
 from chaos.money.billing import BILL_TOGETHER, SETTLE
-from chaos.money.documents import CHECKS, count_documents
+from chaos.money.documents import CHECKS, RENDER_ALL, count_documents
 from chaos.money.refunds import ALLOW_REFUNDS, hastened_refunds
 from chaos.scenario import scenario
 from tests.support.world import ADDRESS, TESTER
@@ -75,6 +75,7 @@ async def money_storm(cluster: Cluster) -> None:
     kills = {name: cluster.announce(name, least) for name, least in KILLS.items()}
     steps = {step: cluster.announce(step.value, max(1, ORDERS // 350)) for step in _Step}
     shops = await _open_shops(cluster)
+    await cluster.execute(RENDER_ALL)
     for _ in range(WORKERS):
         cluster.start_worker()
     orders_left = iter(range(ORDERS))

@@ -246,7 +246,6 @@ BOUNDED = {
     "selling/users/approvals.py FIND_LIMIT_CHANGERS": "the entries of one organisation and one day, by an index",
     "supply/certificates/credentials/status_store.py READ_STATUSES": "the certificates of one status list",
     "supply/certificates/credentials/status_store.py HAS_STATEMENTS": "EXISTS over a range of the primary key",
-    "money/accounting/reports/oss_report.py LIST_CURRENCIES": _OF_A_MONTH,
     "supply/registries/account_store.py READ_BOOKS": "the requests of a lot that were closed lately, by an index",
     "supply/registries/simulated_store.py LIST_MOVEMENTS": "the simulated registries, in test mode",
     "supply/retirements/confirmations/retirement_pages.py READ_USED": "the addresses of one import, by an index",

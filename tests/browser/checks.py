@@ -40,7 +40,8 @@ STICKING_OUT = """() => {
 CUT_LISTS = """() => {
   const found = [];
   for (const box of document.querySelectorAll(".scroll:has(table.stacked)"))
-    if (box.scrollWidth > box.clientWidth + 1) found.push(`a column is cut off: ${box.textContent.trim().slice(0, 40)}`);
+    if (box.scrollWidth > box.clientWidth + 1)
+      found.push(`a column is cut off: ${box.textContent.trim().slice(0, 40)}`);
   for (const cell of document.querySelectorAll("table.stacked :is(th, td)")) {
     const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {

@@ -172,6 +172,18 @@ async def test_a_rare_match_is_reached_by_reading_on(services: Services, world: 
     assert ([order.id for order in page.orders], page.next) == ([rare.id], None)
 
 
+async def check_list(ann: Person, base: str, number: str, order_id: str) -> None:
+    for query, is_found in {
+        "": True,
+        f"?q={number}": True,
+        f"?q={order_id}": True,
+        "?q=FJORD+bakery": True,
+        "?q=nobody": False,
+        "?until=2020-01-01": False,
+    }.items():
+        assert (f"/verify/{number}" in (await ann.get(f"{base}/certificates{query}")).text) is is_found, query
+
+
 async def check_download(ann: Person, base: str, number: str) -> None:
     """The certificate can be downloaded as a ZIP file, in its mode only."""
     download = f"{base}/certificates/download"
@@ -236,15 +248,7 @@ async def test_an_order_is_helped_to_its_certificate_and_tells_its_life(
     text = (await ann.get(path)).text
     assert f"{number} issued, replaces {former}" in text
     assert '<span class="badge off">Replaced</span>' in text
-    for query, is_found in {
-        "": True,
-        f"?q={number}": True,
-        f"?q={order['id']}": True,
-        "?q=FJORD+bakery": True,
-        "?q=nobody": False,
-        "?until=2020-01-01": False,
-    }.items():
-        assert (f"/verify/{number}" in (await ann.get(f"{base}/certificates{query}")).text) is is_found, query
+    await check_list(ann, base, number, order["id"])
     await check_download(ann, base, number)
     assert "There are no certificates yet." in (await ann.get(base.replace("/test/", "/live/") + "/certificates")).text
     assert (await ann.get(f"{base}/certificates?since=soon")).status_code == 422
