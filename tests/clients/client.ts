@@ -45,7 +45,7 @@ try {
 isLosing = true;
 const placed = await client.orders.createByMass({ mass: { amount: "2", unit: "t" }, metadata: { scene: "lost in typescript" } });
 const webhook = await client.webhooks.create({ url: "https://127.0.0.1:9/hook" });
-const cancelled = await client.orders.cancel(placed.id).catch((caught: unknown) => caught);
+const released = await client.orders.release(placed.id).catch((caught: unknown) => caught);
 isLosing = false;
 const found: string[] = [];
 for await (const each of client.orders.list()) {
@@ -81,7 +81,7 @@ const shown = {
   requestId: error?.requestId,
   lost: found.length === 1 && found[0] === placed.id,
   registered: hooks.map((hook) => hook.id).join() === webhook.id && webhook.secret?.length,
-  cancelled: cancelled instanceof ConnectionFailed ? "not repeated" : "repeated",
+  released: released instanceof ConnectionFailed ? "not repeated" : "repeated",
   first: first?.data.order.status,
   account: (await client.account.retrieve()).name,
   bundles: (await client.bundles.list().page()).data.length,

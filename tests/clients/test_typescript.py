@@ -44,7 +44,7 @@ def check_shown(shown: dict[str, Any]) -> None:
     assert (shown["code"], shown["requestId"][:4]) == ("order_not_found", "req_")
     assert shown["lost"], "an order whose response was lost was placed twice, or not at all"
     assert shown["registered"] > 20, "a webhook whose registration was lost was registered twice, or has no secret"
-    assert shown["cancelled"] == "not repeated", "a POST without a key was sent again"
+    assert shown["released"] == "not repeated", "a POST without a key was sent again"
     assert (shown["first"], shown["account"]) == ("placed", "account test")
     assert float(shown["total"]) > 0
     assert (shown["once"], shown["acted"], shown["late"]) == (True, True, True), "options of one call had no effect"
