@@ -114,6 +114,7 @@ HARMLESS = {
     "/registries/differences/{drift_id}/settle",
     "/registries/requests/{request_id}/retry",
     "/registries/requests/{request_id}/settle",
+    "/registries/statements",
     "/retirements/import",
     "/retirements/projects/{project_id}",
     "/retirements/take",

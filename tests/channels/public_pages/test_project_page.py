@@ -21,8 +21,16 @@ async def test_a_certificate_leads_to_the_story_of_its_projects(
 ) -> None:
     await show_page(services, world.ours_test.scope)
     record = await record_of(services, number := await complete_order(api, services))
-    paths = set(PROJECT.findall((await browser.get(f"/certificates/{number}")).text))
-    assert len(paths) == len({line.project_name for line in record.lines})
+    links = set(PROJECT.findall((await browser.get(f"/certificates/{number}")).text))
+    assert len(links) == len({line.project_name for line in record.lines})
+    # Certificates name a project by its id, which leads to the page of its present slug, in its own mode only.
+    moved = [await browser.get(link) for link in links]
+    assert {answer.status_code for answer in moved} == {303}
+    paths = {answer.headers["location"] for answer in moved}
+    assert len(paths) == len(links)
+    assert not paths & links
+    for link in links:
+        assert (await browser.get(link.replace("/test/", "/"))).status_code == 404
     for path in paths:
         answer = await browser.get(path)
         page = unescape(answer.text)

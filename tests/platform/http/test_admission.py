@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import functools
+import gc
 import os
 import threading
 import time
@@ -54,16 +55,23 @@ async def test_a_request_ends_although_its_payer_was_forgotten_among_many(monkey
 
 async def test_a_crowd_that_sends_one_request_each_is_forgotten() -> None:
     """Nobody waits, so that no tag moves the start of newcomers on."""
-    shares, longest_ms = Admission(10, 5, 60), 0.0
+    shares, costs_ms = Admission(10, 5, 60), list[float]()
     greedy = await shares.enter("greedy")
     shares.leave("greedy", 100 * MS, greedy)
-    for number in range(30_000):
-        started = time.thread_time()
-        shares.leave(f"network{number}", MS, await shares.enter(f"network{number}"))
-        longest_ms = max(longest_ms, 1000 * (time.thread_time() - started))
+    # The garbage of thousands of tests is not the cost of a request.
+    gc.disable()
+    try:
+        for number in range(60_000):
+            started = time.thread_time()
+            shares.leave(f"network{number}", MS, await shares.enter(f"network{number}"))
+            costs_ms.append(1000 * (time.thread_time() - started))
+    finally:
+        gc.enable()
     assert len(shares._payers) <= admission._MAX_PAYERS
     assert shares._payers["greedy"].tag == 100 * MS
-    assert longest_ms < 20
+    # What it takes to forget them, several times; another program may delay one of them.
+    slowest = sorted(costs_ms)[-8:]
+    assert slowest[0] < 20
 
 
 async def test_who_was_idle_does_not_wait_for_those_who_have_used_much() -> None:

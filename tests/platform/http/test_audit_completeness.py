@@ -89,12 +89,8 @@ OF_SUPPLY_AUDITED = (
     *("/catalogue/pictures", "/catalogue/pictures/remove"),
 )
 OF_SUPPLY_PREPARED = (
-    *(
-        "/retirements/import",
-        "/retirements/projects/{project_id}",
-        "/imports/{import_id}/accept-rates",
-        "/imports/{import_id}/discard",
-    ),
+    *("/retirements/import", "/retirements/projects/{project_id}"),
+    *("/imports/{import_id}/accept-rates", "/imports/{import_id}/discard"),
     *("/supply/import", "/supply/lots/{lot_id}/facts", "/supply/projects/{project_id}/facts"),
     "/catalogue/import",
 )
@@ -107,6 +103,9 @@ OF_SUPPLY = {
         (f"POST /operator/{mode}{path}" for mode in ("live", "test") for path in OF_SUPPLY_PREPARED),
         "changes nothing: the file is only kept for the preview; importing it is audited",
     ),
+    "POST /operator/live/registries/statements": "audited as by the command: see "
+    "tests/supply/registries/test_upload_statement.py",
+    "POST /operator/test/registries/statements": "not found: the books of test mode are not compared",
 }
 NOT_AUDITED = {
     **OF_ORDERS,

@@ -70,6 +70,8 @@ async def test_every_route_has_the_group_of_its_objective(api: ApiClient, servic
         ("POST", "/checkout/{token}/pay"): "pay",
         ("POST", "/gateways/stripe/webhook"): "pay",
         ("GET", "/dashboard"): "pages",
+        ("GET", "/projects/{slug}"): "pages",
+        ("POST", "/find-orders"): "pages",
     }
     assert {route: groups[route] for route in expected} == expected
     assert objective_of("POST", "/v1/novelties") == objective_of("GET", "/novelties") == "none"

@@ -32,8 +32,8 @@ FILES = {
 }
 # What they send depends on the database, the settings or the time.
 DYNAMIC = re.compile(
-    r"/|/(v1|\.well-known|card|certificates|checkout|credentials|dashboard|health|log|logo|o|offset|sustainability|verify"
-    r"|widget)(/.*)?|/metrics|/pictures/\{digest\}/\{file\}"
+    r"/|/(v1|\.well-known|card|certificates|checkout|credentials|dashboard|find-orders|health|log|logo|o|offset|projects"
+    r"|sustainability|verify|widget)(/.*)?|/metrics|/pictures/\{digest\}/\{file\}"
 )
 REDIRECTS = {"/docs", "/docs/try"}
 # Tested below: it may have to be built first.

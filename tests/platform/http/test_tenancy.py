@@ -58,17 +58,21 @@ def test_every_route_declares_its_access_and_nothing_under_v1_is_public(services
         "dashboard",
         "docs",
         "favicon.ico",
+        # Asks for an address, and answers the same for all of them: the links are mailed to it.
+        "find-orders",
         # Events of the card gateway, which are signed.
         "gateways",
         "health",
         "images",
-        # The transparency log: tiles and checkpoints.
+        # The transparency log: tiles, checkpoints, and retirements that the operator discloses.
         "log",
         "logo",
         "o",
         "offset",
         "openapi.json",
         "pictures",
+        # Projects of the catalogue, with sums of all accounts.
+        "projects",
         "robots.txt",
         "social",
         "sustainability",

@@ -4,11 +4,13 @@ from typing import Any
 
 import httpx
 
+from tests.selling.catalogue.test_import_catalogue import run
 from tests.support.api_client import ApiClient, codes
 from tests.support.world import TESTER, World
 from tonne.platform.db.database import Database
 from tonne.platform.values.context import Mode
 from tonne.selling.catalogue.bundle_store import switch_bundle
+from tonne.selling.catalogue.imports.plan import FileKind
 
 BUNDLE_FIELDS = [
     "id",
@@ -133,11 +135,14 @@ async def test_projects_are_listed_with_all_fields(api: ApiClient) -> None:
     assert (answer.status_code, codes(answer)) == (404, ["project_not_found"])
 
 
-async def test_a_project_shows_its_details_and_its_supply(api: ApiClient, world: World) -> None:
+async def test_a_project_shows_its_details_and_its_supply(api: ApiClient, world: World, populated_db: Database) -> None:
     project = (await api.get("/v1/projects/by-slug/bale-mountains")).json()
     assert (project["country_code"], project["country_name"], project["registry_name"]) == ("ETH", "Ethiopia", "Verra")
     assert (project["latitude"], project["longitude"], project["un_sdg"]) == (6.75, 39.7, [1, 13, 15])
-    without_place = (await api.get("/v1/projects/by-slug/tradewater-middle-east")).json()
+    header = "registry,registry_project_id,name,country,type,methodology,mechanism,granularity_grams,slug"
+    line = "Verra,VCS1,Without a place,France,Wind,,avoidance,1000000,without-place"
+    await run(populated_db, {FileKind.PROJECTS: f"{header}\n{line}\n"})
+    without_place = (await api.get("/v1/projects/by-slug/without-place")).json()
     assert (without_place["latitude"], without_place["longitude"]) == (46.62, 2.45), "the middle of France"
     assert (project["oxford_type"], project["offset_type"]) == (2, "emissions_reduction")
     assert project["media"][0]["url"].startswith("http://tonne.test/pictures/drawn/")

@@ -1,6 +1,7 @@
 """What is known of credits is fixed when an order gets them: later edits of the catalogue change nothing."""
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -201,6 +202,12 @@ async def test_no_edit_of_the_catalogue_changes_what_leaves_the_service(live: Sh
         after = await everything(live, browser, order)
         assert [name for name in before if before[name] != after[name]] == []
     assert b"Renamed" not in b"".join(before.values())
+    # The link to the page of the project, which follows the catalogue, is the same, and leads to its new address.
+    [link] = re.findall(rb'href="(/projects/[^"]+)"', page)
+    moved = await browser.get(link.decode())
+    assert (moved.status_code, moved.headers["location"]) == (303, "/projects/other")
+    shown = await browser.get(moved.headers["location"])
+    assert (shown.status_code, b">Renamed</h1>" in shown.content) == (200, True)
 
 
 async def test_a_lot_of_an_earlier_methodology_has_not_the_version_of_the_new_one(live: Shop) -> None:

@@ -16,7 +16,7 @@ from tonne.platform.db.replica import Reads
 from tonne.platform.http.route import Access, Request, Response, Route, RouteMaker
 from tonne.platform.values.context import Clock, Mode
 from tonne.platform.values.language import DEFAULT_LANGUAGE
-from tonne.platform.web.render import Renderer
+from tonne.platform.web.render import Renderer, see_other
 from tonne.platform.web.visitor import visitor_language
 from tonne.selling.catalogue.facts import registry_name
 from tonne.selling.catalogue.model import Project
@@ -74,8 +74,8 @@ class ProjectPage:
     def routes(self) -> list[Route]:
         page = RouteMaker("Pages", Access.PUBLIC, show_error=self._renderer.error)
         return [
-            page("GET /projects/{slug}", self.show_live, None, ProjectPageNotFound),
-            page("GET /projects/test/{slug}", self.show_test, None, ProjectPageNotFound),
+            page("GET /projects/{slug}", self.show_live, {200: None, 303: None}, ProjectPageNotFound),
+            page("GET /projects/test/{slug}", self.show_test, {200: None, 303: None}, ProjectPageNotFound),
         ]
 
     async def show_live(self, request: Request) -> Response:
@@ -87,6 +87,9 @@ class ProjectPage:
     async def _show(self, request: Request, mode: Mode) -> Response:
         catalogue = await self._catalogues.current(mode)
         slug = request.path("slug")
+        # No slug is an id, which contains an underscore.
+        if (of_id := catalogue.projects.get(slug)) is not None:
+            return see_other(project_path(mode, of_id.slug))
         project = next((each for each in catalogue.projects.values() if each.slug == slug), None)
         if project is None:
             raise ProjectPageNotFound

@@ -79,6 +79,7 @@ async def test_the_books_agree_with_bank_gateway_and_doctor(
     seed = int(os.environ.get("MONTHS_SEED") or random.SystemRandom().getrandbits(32))
     print(f"MONTHS_SEED={seed} MONTHS_TAX_POINT={services.settings.tax_point} chunk={chunk}")  # noqa: T201 - shown when the test fails
     month = Month(services, world, clock, random.Random(seed))  # noqa: S311 - repeatable on purpose
+    await month.import_chart()
     await month.begin()
     files = dict[str, str]()
     for _ in range(MONTHS):

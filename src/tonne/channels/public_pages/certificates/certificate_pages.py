@@ -109,9 +109,12 @@ class CertificatePages:
         )
 
     async def _project_paths(self, mode: Mode) -> dict[tuple[str, str], str]:
-        """The addresses of the pages of all projects, by registry and the registry's id."""
+        """The addresses of the pages of all projects, by registry and the registry's id.
+
+        With our id: a slug can be edited, and the page of a certificate stays as it is.
+        """
         projects = (await self._catalogues.current(mode)).projects.values()
-        return {(each.registry, each.registry_project_id): project_path(mode, each.slug) for each in projects}
+        return {(each.registry, each.registry_project_id): project_path(mode, each.id) for each in projects}
 
     async def show_pdf(self, request: Request) -> Response:
         """A public certificate as a PDF.

@@ -18,7 +18,8 @@ _PAGES = {
     **dict.fromkeys(("card", "checkout", "gateways", "o", "offset"), "pay"),
     **dict.fromkeys(("", ".well-known", "apple-touch-icon.png", "assets", "certificates", "credentials"), "pages"),
     **dict.fromkeys(("dashboard", "docs", "favicon.ico", "images", "log", "logo", "openapi.json", "pictures"), "pages"),
-    **dict.fromkeys(("operator", "robots.txt", "social", "sustainability", "verify", "widget"), "pages"),
+    **dict.fromkeys(("find-orders", "operator", "projects", "robots.txt", "social", "sustainability"), "pages"),
+    **dict.fromkeys(("verify", "widget"), "pages"),
 }
 
 
