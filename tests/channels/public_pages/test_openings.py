@@ -77,7 +77,6 @@ async def test_a_page_publishes_the_openings_of_its_certificates(
         ("retirements", "holds"),
         ("witnesses", "not proven"),
         ("time", "not checked"),
-        # A list does not say which certificates were withdrawn.
         ("status", "not checked"),
     ]
     assert report.checks[1].sentence.startswith("6 t CO2e in all.")
