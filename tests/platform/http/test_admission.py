@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import functools
 import gc
-import os
 import threading
 import time
 
@@ -13,7 +12,7 @@ import pytest
 from tonne.platform.http.errors import RateLimited
 from tonne.platform.http.limits import admission, turns
 from tonne.platform.http.limits.admission import Admission
-from tonne.platform.process.cost import COST, NICER, Cost, Metered, in_thread, run_shared
+from tonne.platform.process.cost import COST, Cost, Metered, run_shared
 
 MS = 1_000_000
 
@@ -289,13 +288,3 @@ async def test_work_in_threads_is_charged_takes_turns_and_is_bounded(monkeypatch
     assert freed == ["first", "second", "third"]
     assert costs["first"].ns > 0 < costs["second"].ns
     assert costs["third"].ns == 0
-
-
-async def test_threads_that_compute_run_behind_the_event_loop() -> None:
-    def niceness() -> int:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-
-    before = niceness()
-    found = {await in_thread(niceness) for _ in range(3)}
-    assert found == {min(before + NICER, 19)}
-    assert niceness() == before

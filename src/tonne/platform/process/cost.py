@@ -6,9 +6,6 @@ What several requests share, such as a group commit, is divided among them.
 """
 
 import asyncio
-import os
-import sys
-import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context, ContextVar
 from time import perf_counter_ns, thread_time_ns
@@ -16,11 +13,6 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-# The niceness of threads that compute, above that of the event loop, for which all requests wait.
-NICER = 5
-_THREAD = threading.local()
 
 
 class Cost:
@@ -83,7 +75,6 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     cost = COST.get()
 
     def charged() -> T:
-        _run_behind_the_loop()
         started = thread_time_ns()
         try:
             return function(*args, **kwargs)
@@ -92,14 +83,6 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
                 cost.ns += thread_time_ns() - started
 
     return await asyncio.to_thread(charged)
-
-
-def _run_behind_the_loop() -> None:
-    """On Linux, a niceness is that of one thread."""
-    if sys.platform == "linux" and not hasattr(_THREAD, "is_nicer"):
-        _THREAD.is_nicer = True
-        own = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, own, os.getpriority(os.PRIO_PROCESS, own) + NICER)
 
 
 async def run_shared(work: Coroutine[Any, Any, T], contexts: Iterable[Context]) -> T:
