@@ -27,7 +27,7 @@ from tonne.selling.orders.mails.order_links import LinkedOrder, order_urls
 # Per network: 5 requests at once, then one every 5 minutes, as for passwords.
 REQUESTS = 5
 REQUESTS_PER_S = 1 / 300
-# To one address, whoever asks. Further requests of the hour are dropped.
+# To one address, from any network. Further requests of the hour are dropped.
 ANSWERS_PER_HOUR = 3
 BATCH_ROWS = 20
 # The newest orders of one seller. A mail with more links would be cut off.
